@@ -1,0 +1,287 @@
+"""Every error that Mainstem raises on purpose, as one tree.
+
+    MainstemError
+    ├── InvalidRequest              the request itself makes no sense
+    │   ├── UnsupportedVersion
+    │   ├── InvalidTopicName, InvalidPartitions, InvalidReplicationFactor
+    │   ├── InvalidConfig, InvalidTimestamp, InvalidRecord
+    │   ├── InvalidGroupId, InvalidSessionTimeout, InvalidRegularExpression
+    │   ├── InvalidTransactionTimeout, InvalidRequiredAcks, InvalidPrincipal
+    │   ├── InvalidCommitOffsetSize, UnsupportedAssignor
+    │   └── RequestTooLarge
+    ├── UnknownTopic, UnknownTopicId, TopicExists, PolicyViolation
+    ├── CorruptBatch, BatchTooLarge, UnsupportedBatchFormat, UnsupportedCompression
+    ├── OffsetOutOfRange, FencedLeaderEpoch, UnknownLeaderEpoch
+    ├── ProducerError
+    │   ├── OutOfOrderSequence, DuplicateSequence, UnknownProducer
+    │   ├── ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping
+    │   ├── InvalidTransactionState, ConcurrentTransactions, TransactionAbortable
+    │   └── TransactionalIdNotFound
+    ├── GroupError
+    │   ├── UnknownMember, IllegalGeneration, RebalanceInProgress, MemberIdRequired
+    │   ├── InconsistentProtocol, FencedInstanceId, GroupNotFound, GroupNotEmpty, GroupFull
+    │   ├── FencedMemberEpoch, StaleMemberEpoch, UnreleasedInstanceId
+    │   ├── GroupSubscribedToTopic, OffsetsUnstable
+    │   └── CoordinatorClosing
+    ├── AccessError
+    │   ├── AuthenticationFailed, UnsupportedMechanism, IllegalSaslState
+    │   ├── NotAuthorized           names operation and resource
+    │   └── SecurityDisabled
+    ├── StorageError
+    │   ├── DiskFull                typed, recoverable: reads and trims go on
+    │   ├── StorageFailed           an fsync or write failed: the process must end
+    │   ├── CorruptFile             names file and position
+    │   ├── DataFolderLocked, FormatTooNew
+    └── NotSupported                an honest "not here", never a fake success
+
+Raise them with facts: `UnknownTopic("orders")`, `CorruptFile(path, position, "bad crc")`. Each front has
+one table from these to its own wire codes, and a test that the table is complete.
+"""
+
+from __future__ import annotations
+
+
+class MainstemError(Exception):
+    """Base of all errors that a client or an operator may see."""
+
+
+# --- requests that make no sense ---------------------------------------------------------------
+
+
+class InvalidRequest(MainstemError): ...
+
+
+class UnsupportedVersion(InvalidRequest): ...
+
+
+class InvalidTopicName(InvalidRequest): ...
+
+
+class InvalidPartitions(InvalidRequest): ...
+
+
+class InvalidReplicationFactor(InvalidRequest): ...
+
+
+class InvalidConfig(InvalidRequest): ...
+
+
+class InvalidTimestamp(InvalidRequest): ...
+
+
+class InvalidRecord(InvalidRequest): ...
+
+
+class InvalidGroupId(InvalidRequest): ...
+
+
+class InvalidSessionTimeout(InvalidRequest): ...
+
+
+class InvalidRegularExpression(InvalidRequest): ...
+
+
+class InvalidTransactionTimeout(InvalidRequest): ...
+
+
+class InvalidRequiredAcks(InvalidRequest): ...
+
+
+class InvalidPrincipal(InvalidRequest): ...
+
+
+class InvalidCommitOffsetSize(InvalidRequest): ...
+
+
+class UnsupportedAssignor(InvalidRequest): ...
+
+
+class RequestTooLarge(InvalidRequest): ...
+
+
+# --- topics and batches ------------------------------------------------------------------------
+
+
+class UnknownTopic(MainstemError): ...
+
+
+class UnknownTopicId(MainstemError): ...
+
+
+class TopicExists(MainstemError): ...
+
+
+class PolicyViolation(MainstemError): ...
+
+
+class CorruptBatch(MainstemError): ...
+
+
+class BatchTooLarge(MainstemError): ...
+
+
+class UnsupportedBatchFormat(MainstemError): ...
+
+
+class UnsupportedCompression(MainstemError): ...
+
+
+class OffsetOutOfRange(MainstemError):
+    """The offset asked for is below the start or above the end of the partition."""
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} is outside {start}..{end}")
+        self.offset, self.start, self.end = offset, start, end
+
+
+class FencedLeaderEpoch(MainstemError): ...
+
+
+class UnknownLeaderEpoch(MainstemError): ...
+
+
+# --- producers and transactions ----------------------------------------------------------------
+
+
+class ProducerError(MainstemError): ...
+
+
+class OutOfOrderSequence(ProducerError): ...
+
+
+class DuplicateSequence(ProducerError): ...
+
+
+class UnknownProducer(ProducerError): ...
+
+
+class ProducerFenced(ProducerError): ...
+
+
+class InvalidProducerEpoch(ProducerError): ...
+
+
+class InvalidProducerIdMapping(ProducerError): ...
+
+
+class InvalidTransactionState(ProducerError): ...
+
+
+class ConcurrentTransactions(ProducerError): ...
+
+
+class TransactionAbortable(ProducerError): ...
+
+
+class TransactionalIdNotFound(ProducerError): ...
+
+
+# --- groups ------------------------------------------------------------------------------------
+
+
+class GroupError(MainstemError): ...
+
+
+class UnknownMember(GroupError): ...
+
+
+class IllegalGeneration(GroupError): ...
+
+
+class RebalanceInProgress(GroupError): ...
+
+
+class MemberIdRequired(GroupError):
+    """Join again with the id that comes with this answer."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id}")
+        self.member_id = member_id
+
+
+class InconsistentProtocol(GroupError): ...
+
+
+class FencedInstanceId(GroupError): ...
+
+
+class GroupNotFound(GroupError): ...
+
+
+class GroupNotEmpty(GroupError): ...
+
+
+class GroupFull(GroupError): ...
+
+
+class FencedMemberEpoch(GroupError): ...
+
+
+class StaleMemberEpoch(GroupError): ...
+
+
+class UnreleasedInstanceId(GroupError): ...
+
+
+class GroupSubscribedToTopic(GroupError): ...
+
+
+class OffsetsUnstable(GroupError): ...
+
+
+class CoordinatorClosing(GroupError): ...
+
+
+# --- access ------------------------------------------------------------------------------------
+
+
+class AccessError(MainstemError): ...
+
+
+class AuthenticationFailed(AccessError): ...
+
+
+class UnsupportedMechanism(AccessError): ...
+
+
+class IllegalSaslState(AccessError): ...
+
+
+class SecurityDisabled(AccessError): ...
+
+
+class NotAuthorized(AccessError):
+    """`principal` may not do `operation` on `resource` (kind, name)."""
+
+    def __init__(self, principal: str, operation: str, kind: str, name: str) -> None:
+        super().__init__(f"{principal} may not {operation} {kind} {name!r}")
+        self.principal, self.operation, self.kind, self.name = principal, operation, kind, name
+
+
+# --- storage -----------------------------------------------------------------------------------
+
+
+class StorageError(MainstemError): ...
+
+
+class DiskFull(StorageError): ...
+
+
+class StorageFailed(StorageError): ...
+
+
+class CorruptFile(StorageError):
+    """Bytes on disk are not what was written; says where."""
+
+    def __init__(self, path: str, position: int, why: str) -> None:
+        super().__init__(f"{path} is corrupt at byte {position}: {why}")
+        self.path, self.position, self.why = path, position, why
+
+
+class DataFolderLocked(StorageError): ...
+
+
+class FormatTooNew(StorageError): ...
+
+
+class NotSupported(MainstemError): ...
