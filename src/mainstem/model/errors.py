@@ -7,7 +7,7 @@
     │   ├── InvalidConfig, InvalidTimestamp, InvalidRecord
     │   ├── InvalidGroupId, InvalidSessionTimeout, InvalidRegularExpression
     │   ├── InvalidTransactionTimeout, InvalidRequiredAcks, InvalidPrincipal
-    │   ├── InvalidCommitOffsetSize, UnsupportedAssignor
+    │   ├── InvalidCommitOffsetSize, OffsetMetadataTooLarge, UnsupportedAssignor
     │   └── RequestTooLarge
     ├── UnknownTopic, UnknownTopicId, TopicExists, PolicyViolation
     ├── CorruptBatch, BatchTooLarge, UnsupportedBatchFormat, UnsupportedCompression
@@ -91,6 +91,9 @@ class InvalidPrincipal(InvalidRequest): ...
 
 
 class InvalidCommitOffsetSize(InvalidRequest): ...
+
+
+class OffsetMetadataTooLarge(InvalidRequest): ...
 
 
 class UnsupportedAssignor(InvalidRequest): ...
