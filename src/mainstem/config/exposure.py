@@ -1,0 +1,47 @@
+"""What may be reached from other machines: nothing, until people must say who they are."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from mainstem.config.sections import Config
+from mainstem.model.errors import InvalidConfig
+
+
+def is_loopback(host: str) -> bool:
+    """Only what surely stays on this machine; an unknown host name may resolve to anything."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback
+
+
+def check_exposure(config: Config) -> None:
+    """Refuse a listener beyond loopback that would let strangers in."""
+    for name, endpoint in config.server.listen.items():
+        if is_loopback(endpoint.host):
+            continue
+        where = f"server.listen {name}={endpoint} is reachable from other machines"
+        if name.split("+")[0] == "http":
+            if config.security.http_token_file is None:
+                raise InvalidConfig(f"{where}: set security.http_token_file, or listen on 127.0.0.1")
+        elif config.security.authentication == "off":
+            raise InvalidConfig(f"{where}: set security.authentication to required, or listen on 127.0.0.1")
+        elif not _someone_can_log_in(config, name):
+            raise InvalidConfig(
+                f"{where} and nobody could log in: set security.sasl_mechanisms, "
+                "or use a +tls listener with security.tls_client_auth"
+            )
+
+
+def denies_by_default(config: Config) -> bool:
+    """Whether an operation that no ACL speaks of is refused."""
+    if config.security.acl_default == "auto":
+        return config.security.authentication != "off"
+    return config.security.acl_default == "deny"
+
+
+def _someone_can_log_in(config: Config, listener: str) -> bool:
+    by_certificate = listener.endswith("+tls") and config.security.tls_client_auth != "none"
+    return by_certificate or bool(config.security.sasl_mechanisms)
