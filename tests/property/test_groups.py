@@ -1,9 +1,23 @@
 """Groups against small models: any history, then the same answers."""
 
-import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
+import contextlib
+import itertools
 
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mainstem.kernel.groups.classic import ClassicGroup
+from mainstem.kernel.groups.classic_messages import (
+    ClassicLimits,
+    ClassicState,
+    JoinRequest,
+    JoinResult,
+    Leaver,
+    SyncRequest,
+    SyncResult,
+)
 from mainstem.kernel.groups.offsets import (
     CommittedOffset,
     GroupDeleted,
@@ -15,6 +29,7 @@ from mainstem.kernel.groups.offsets import (
     TxnOffsetsEnded,
     TxnOffsetsStaged,
 )
+from mainstem.model.errors import MainstemError, MemberIdRequired, RebalanceInProgress
 
 TOPICS = (b"a" * 16, b"b" * 16)
 KEYS = [(topic_id, partition) for topic_id in TOPICS for partition in (0, 1)]
@@ -94,6 +109,7 @@ def view(offsets: GroupOffsets):
     return answers
 
 
+@settings(derandomize=True)
 @given(st.lists(deltas, max_size=25), st.lists(deltas, max_size=8))
 def test_offsets_answer_like_the_model_and_a_dump_behaves_like_the_original(history, afterwards):
     offsets, model = GroupOffsets(), OffsetsModel()
@@ -110,3 +126,120 @@ def test_offsets_answer_like_the_model_and_a_dump_behaves_like_the_original(hist
         model.apply(delta)
         assert view(copy) == model.view()
     assert set(copy.groups()) == {group for group, _ in view(copy) if any(copy.all(group))}
+
+
+class ClassicClients(RuleBasedStateMachine):
+    """Six clients, two of them static, that join, sync, heartbeat, stall, die and leave in any order.
+
+    What must hold: no request is answered twice or never; whoever is given an assignment belongs to the
+    generation it was made in; a group left alone comes to rest.
+    """
+
+    names = st.integers(0, 5)
+
+    def __init__(self):
+        super().__init__()
+        self.now_ms = 0
+        self.group = ClassicGroup("g", 0, ClassicLimits(initial_delay_ms=3_000, max_members=5))
+        self.numbers = itertools.count()
+        self.waiting = {}  # token -> (client, what)
+        self.ids = {}  # client -> member id it believes in
+        self.joined = {}  # client -> its last JoinResult
+        self.assigned = {}  # client -> (generation, assignment)
+
+    def instance(self, client):
+        return f"static-{client}" if client < 2 else None
+
+    def absorb(self, answers):
+        for answer in answers:
+            client, asked = self.waiting.pop(answer.token)  # KeyError: answered twice
+            match answer.result:
+                case MemberIdRequired() as error:
+                    self.ids[client] = error.member_id
+                case RebalanceInProgress():
+                    pass
+                case MainstemError():
+                    if self.ids.get(client) == asked.member_id:
+                        self.ids.pop(client, None)
+                case JoinResult() as result:
+                    self.ids[client], self.joined[client] = result.member_id, result
+                case SyncResult() as result:
+                    self.assigned[client] = (asked.generation, result.assignment)
+
+    @rule(client=names, changed=st.booleans())
+    def join(self, client, changed):
+        token = next(self.numbers)
+        metadata = b"%d" % token if changed else b"same"
+        request = JoinRequest(
+            self.ids.get(client, ""),
+            f"m{token}",
+            "consumer",
+            (("range", metadata),),
+            10_000,
+            20_000,
+            instance_id=self.instance(client),
+        )
+        self.waiting[token] = (client, request)
+        self.absorb(self.group.join(token, request, self.now_ms))
+
+    @rule(client=names)
+    def sync(self, client):
+        joined = self.joined.get(client)
+        if joined is None:
+            return
+        token = next(self.numbers)
+        plan = {
+            one.member_id: b"%d:%s" % (joined.generation, one.member_id.encode()) for one in joined.members
+        }
+        request = SyncRequest(joined.member_id, joined.generation, self.instance(client), assignments=plan)
+        self.waiting[token] = (client, request)
+        self.absorb(self.group.sync(token, request, self.now_ms))
+
+    @rule(client=names)
+    def heartbeat(self, client):
+        joined = self.joined.get(client)
+        if joined is not None:
+            with contextlib.suppress(MainstemError):
+                self.group.heartbeat(joined.member_id, self.instance(client), joined.generation, self.now_ms)
+
+    @rule(client=names)
+    def restart(self, client):
+        """The process died; its parked requests stay in the group."""
+        self.ids.pop(client, None)
+
+    @rule(client=names)
+    def leave(self, client):
+        _, answers = self.group.leave([Leaver(self.ids.get(client, ""), self.instance(client))], self.now_ms)
+        self.absorb(answers)
+
+    @rule(ms=st.sampled_from([0, 1, 2_999, 3_000, 9_999, 10_000, 20_000]))
+    def wait(self, ms):
+        until_ms = self.now_ms + ms
+        while (at_ms := self.group.next_deadline_ms()) is not None and at_ms <= until_ms:
+            self.now_ms = max(self.now_ms, at_ms)
+            self.absorb(self.group.tick(self.now_ms))
+        self.now_ms = until_ms
+
+    @invariant()
+    def an_assignment_belongs_to_its_generation(self):
+        for generation, assignment in self.assigned.values():
+            assert assignment == b"" or assignment.startswith(b"%d:" % generation)
+
+    @invariant()
+    def whoever_waits_has_a_deadline(self):
+        if self.waiting or list(self.group.member_ids()):
+            assert self.group.next_deadline_ms() is not None
+
+    def teardown(self):
+        for _ in range(200):
+            if self.group.next_deadline_ms() is None:
+                break
+            self.wait(20_000)
+        assert not self.waiting, "never answered"
+        assert self.group.state is ClassicState.EMPTY
+
+
+ClassicClients.TestCase.settings = settings(
+    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True
+)
+TestClassicClients = ClassicClients.TestCase
