@@ -16,6 +16,7 @@ from mainstem.config.load import (
     suggestion,
 )
 from mainstem.config.sections import (
+    USUAL_PORTS,
     Config,
     Groups,
     Journal,
@@ -30,6 +31,7 @@ from mainstem.config.sections import (
 
 __all__ = [
     "SETTINGS",
+    "USUAL_PORTS",
     "Config",
     "ConfigFile",
     "Endpoint",

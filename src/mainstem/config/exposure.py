@@ -19,7 +19,7 @@ def is_loopback(host: str) -> bool:
 
 def check_exposure(config: Config) -> None:
     """Refuse a listener beyond loopback that would let strangers in."""
-    for name, endpoint in config.server.listen.items():
+    for name, endpoint in config.listeners().items():
         if is_loopback(endpoint.host):
             continue
         where = f"server.listen {name}={endpoint} is reachable from other machines"

@@ -177,7 +177,7 @@ def _check_together(config: Config) -> None:
         wrong.append(
             f"server.listen {tls_listeners[0]} needs security.tls_cert_file and security.tls_key_file"
         )
-    unheard = sorted(set(config.server.advertise) - set(config.server.listen)) if config.server.listen else []
+    unheard = sorted(set(config.server.advertise) - set(config.listeners()))
     if unheard:
         wrong.append(f"server.advertise {unheard[0]} has no listener of that name in server.listen")
     if wrong:

@@ -34,6 +34,8 @@ T = TypeVar("T")
 KIB, MIB = 2**10, 2**20
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1000, 60_000, 3_600_000, 86_400_000
 INT32_MAX = 2**31 - 1
+# Where a protocol listens on loopback when nobody says otherwise.
+USUAL_PORTS: Mapping[str, int] = {"kafka": 9092, "http": 9640}
 
 
 def setting(kind: Kind[T], default: T, help_text: str, flag: str | None = None) -> T:
@@ -346,3 +348,8 @@ class Config:
     security: Security = field(default_factory=Security)
     log: Log = field(default_factory=Log)
     origins: Mapping[str, str] = field(default_factory=dict)
+
+    def listeners(self) -> Mapping[str, Endpoint]:
+        """Where to listen, by protocol: as asked, or everything there is on loopback."""
+        usual = {name: Endpoint("127.0.0.1", port) for name, port in USUAL_PORTS.items()}
+        return self.server.listen or usual

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+
+from click.testing import CliRunner
+
+from mainstem.cli import doctor
+from mainstem.cli.main import cli
+from mainstem.config import Endpoint
+from mainstem.observe.ports import port_holder
+
+
+def listening() -> tuple[socket.socket, int]:
+    busy = socket.create_server(("127.0.0.1", 0))
+    return busy, busy.getsockname()[1]
+
+
+def test_doctor_reports_every_check_and_leaves_nothing_behind(tmp_path):
+    folder = tmp_path / "deep" / "data"
+    words = ["doctor", "--json", "--data", str(folder), "--listen", "kafka=127.0.0.1:0"]
+    result = CliRunner().invoke(cli, words)
+    checks = {line["check"]: line for line in map(json.loads, result.output.splitlines())}
+    assert {"mainstem", "packages", "hot modules", "crc32c", "fdatasync", "free space"} <= set(checks)
+    assert checks["data folder"]["found"] == f"{folder} (will be made)"
+    assert checks["port kafka"]["state"] == "ok"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_busy_port_fails_and_names_who_holds_it():
+    busy, port = listening()
+    with busy:
+        finding = doctor.check_port("kafka", Endpoint("127.0.0.1", port))
+        assert finding.state == "fail"
+        assert f"(process {os.getpid()})" in finding.found
+        assert "--listen kafka=" in finding.advice
+    assert doctor.check_port("kafka", Endpoint("127.0.0.1", port)).state == "ok"
+
+
+def test_doctor_exits_with_1_when_something_fails(tmp_path):
+    busy, port = listening()
+    with busy:
+        words = ["doctor", "--data", str(tmp_path), "--listen", f"kafka=127.0.0.1:{port}"]
+        result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 1
+    assert "FAIL" in result.output
+
+
+def test_a_free_port_has_no_holder():
+    busy, port = listening()
+    busy.close()
+    assert port_holder(port) is None
+
+
+def test_too_little_space_fails_with_what_is_needed(tmp_path):
+    findings = {finding.check: finding for finding in doctor.check_data_folder(tmp_path, 2**62)}
+    assert findings["free space"].state == "fail"
+    assert "TiB" in findings["free space"].advice
+
+
+def test_a_folder_nobody_may_write_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (finding,) = doctor.check_data_folder(tmp_path, 0)
+    assert (finding.state, finding.check) == ("fail", "data folder")
+
+
+def test_memory_file_systems_are_warned_about(tmp_path):
+    mounts = tmp_path / "mounts"
+    mounts.write_text("dev / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n")
+    assert doctor.check_filesystem(tmp_path.__class__("/run/x"), mounts).state == "warn"
+    assert doctor.check_filesystem(tmp_path.__class__("/srv"), mounts) == doctor.Finding(
+        "file system", "ok", "ext4"
+    )
+    assert doctor.check_filesystem(tmp_path, tmp_path / "none").state == "ok"
+
+
+def test_a_slow_disk_is_warned_about_and_a_broken_one_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "sync_times_ms", lambda _: iter([30.0, 40.0, 50.0]))
+    assert doctor.check_sync(tmp_path).state == "warn"
+    assert doctor.check_sync(tmp_path).found == "40 ms typical, 50 ms worst of 3"
+
+    def broken(_: object) -> list[float]:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(doctor, "sync_times_ms", broken)
+    assert doctor.check_sync(tmp_path).state == "fail"
+
+
+def test_a_low_limit_of_open_files_is_warned_about(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert doctor.check_open_files(10_000).state == "warn"
+    assert doctor.check_open_files(1_000).state == "ok"
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert doctor.check_open_files(10_000).found == "no limit"
