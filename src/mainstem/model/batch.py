@@ -46,7 +46,8 @@ HEADER = Struct(">qiibIhiqqqhii")
 PREFIX = Struct(">qii")  # base_offset, length, leader_epoch: all that placing a batch may change
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
-_CRC_AND_ATTRIBUTES = Struct(">Ih")
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
 
 BATCH_OVERHEAD = 61
@@ -115,6 +116,11 @@ class BatchHeader(NamedTuple):
     @property
     def has_delete_horizon(self) -> bool:
         return self.attributes & DELETE_HORIZON_BIT != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers of this batch may go, once compaction has set it."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def has_producer_id(self) -> bool:
@@ -202,14 +208,12 @@ def _why_refused(header: BatchHeader, size: int, max_bytes: int) -> MainstemErro
 def crc_matches(buf: bytes | bytearray | memoryview) -> bool:
     """Whether a buffer of exactly one batch, header included, is what its crc was made for."""
     view = memoryview(buf)
-    return bool(crc32c(view[SIGNED_FROM:], 0, 0) == _CRC_AND_ATTRIBUTES.unpack_from(view, CRC_AT)[0])
+    return bool(crc32c(view[SIGNED_FROM:], 0, 0) == _CRC.unpack_from(view, CRC_AT)[0])
 
 
 def seal(buf: bytearray | memoryview) -> None:
     """Write the crc of a buffer of exactly one batch, after its other fields were changed."""
-    attributes = _CRC_AND_ATTRIBUTES.unpack_from(buf, CRC_AT)[1]
-    crc = crc32c(memoryview(buf)[SIGNED_FROM:], 0, 0)
-    _CRC_AND_ATTRIBUTES.pack_into(buf, CRC_AT, crc, attributes)
+    _CRC.pack_into(buf, CRC_AT, crc32c(memoryview(buf)[SIGNED_FROM:], 0, 0))
 
 
 def place_batch(buf: bytearray | memoryview, base_offset: int, leader_epoch: int, pos: int = 0) -> None:
@@ -228,8 +232,8 @@ def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> b
 
 def stamp_append_time(buf: bytearray | memoryview, now_ms: int) -> None:
     """Make `now_ms` the timestamp of every record in a buffer of exactly one batch, and seal it again."""
-    attributes = _CRC_AND_ATTRIBUTES.unpack_from(buf, CRC_AT)[1]
-    _CRC_AND_ATTRIBUTES.pack_into(buf, CRC_AT, 0, attributes | APPEND_TIME_BIT)
+    (attributes,) = _ATTRIBUTES.unpack_from(buf, SIGNED_FROM)
+    _ATTRIBUTES.pack_into(buf, SIGNED_FROM, attributes | APPEND_TIME_BIT)
     _MAX_TIMESTAMP.pack_into(buf, MAX_TIMESTAMP_AT, now_ms)
     seal(buf)
 

@@ -1,0 +1,24 @@
+"""Which modules are compiled when a C compiler is at hand, and which of them are right now.
+
+setup.py reads this list; it must not import anything that is not in the standard library.
+"""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+
+HOT_MODULES = (
+    "mainstem.model.record_loop",
+    "mainstem.kernel.log.scan",
+)
+
+
+def compiled_modules() -> dict[str, bool]:
+    """Each hot module there is, and whether it runs compiled."""
+    found = {}
+    for name in HOT_MODULES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found[name] = spec.origin.endswith(tuple(EXTENSION_SUFFIXES))
+    return found

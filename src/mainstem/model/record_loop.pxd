@@ -1,0 +1,63 @@
+# Types for record_loop.py when it is compiled; without a compiler nobody reads this file.
+cimport cython
+
+ctypedef unsigned long long u64
+ctypedef long long i64
+# start, stop, timestamp delta, offset delta, key start and size, value start and size, headers start
+ctypedef (Py_ssize_t, Py_ssize_t, i64, i64, Py_ssize_t, i64, Py_ssize_t, i64, Py_ssize_t) span_t
+
+cdef i64 _MAX_DELTA_MS
+cdef i64 _MIN_DELTA_MS
+cdef i64 _MIN_BODY_BYTES
+cdef i64 _MIN_HEADER_BYTES
+
+@cython.locals(
+    records=list, pos=Py_ssize_t, end=Py_ssize_t, lowest=i64, _start=Py_ssize_t, time_delta=i64, delta=i64,
+    key_at=Py_ssize_t, key_size=i64, value_at=Py_ssize_t, value_size=i64, at=Py_ssize_t, timestamp_ms=i64,
+)
+cpdef list decode(bytes data, Py_ssize_t count, i64 last_delta, i64 base_offset, i64 base_ms, object append_ms)
+
+@cython.locals(spans=list, pos=Py_ssize_t, end=Py_ssize_t, lowest=i64, delta=i64, span=span_t)
+cpdef list scan(bytes data, Py_ssize_t count, i64 last_delta)
+
+@cython.locals(
+    pos=Py_ssize_t, end=Py_ssize_t, max_delta=i64, without_key=Py_ssize_t, index=Py_ssize_t,
+    _start=Py_ssize_t, time_delta=i64, delta=i64, _key_at=Py_ssize_t, key_size=i64, _value_at=Py_ssize_t,
+    _size=i64, at=Py_ssize_t,
+)
+cpdef tuple check(bytes data, Py_ssize_t count)
+
+@cython.locals(
+    start=Py_ssize_t, stop=Py_ssize_t, raw=u64, size=i64, time_delta=i64, delta=i64, key_at=Py_ssize_t,
+    key_size=i64, value_at=Py_ssize_t, value_size=i64,
+)
+cdef span_t _span(bytes data, Py_ssize_t pos, Py_ssize_t end) except *
+
+@cython.locals(value=u64, more=u64, shift=int, byte="unsigned char")
+cdef (u64, Py_ssize_t) _long_varint(bytes data, Py_ssize_t pos, u64 first) except *
+
+@cython.locals(raw=u64)
+cdef (i64, Py_ssize_t) _read_varint(bytes data, Py_ssize_t pos) except *
+
+@cython.locals(count=i64, size=i64, name=str, found=list)
+cdef tuple _headers(bytes data, Py_ssize_t pos, Py_ssize_t stop)
+
+@cython.locals(count=i64, size=i64)
+cdef _check_headers(bytes data, Py_ssize_t pos, Py_ssize_t stop)
+
+@cython.locals(max_ms=i64, delta=i64, timestamp_ms=i64, headers=bytes)
+cpdef i64 encode(bytearray out, object records, i64 base_ms) except? -1
+
+@cython.locals(time_raw=u64, delta_raw=u64, key_raw=u64, value_raw=u64, size=u64)
+cpdef append_record(bytearray out, i64 time_delta, i64 delta, bytes key, bytes value, bytes headers)
+
+@cython.locals(out=bytearray, raw_name=bytes)
+cpdef bytes encode_headers(tuple headers)
+
+@cython.locals(out=bytearray, more=bytes, count=i64, pos=Py_ssize_t, _count=i64, more_at=Py_ssize_t)
+cpdef bytes add_headers(bytes headers, tuple extra)
+
+@cython.locals(size=int)
+cdef u64 _varint_size(u64 raw) noexcept
+
+cdef bint _append_varint(bytearray out, u64 raw) except -1

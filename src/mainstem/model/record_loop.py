@@ -1,0 +1,304 @@
+"""The loops over the records of one batch, after decompression. Compiled where a C compiler is at hand.
+
+    length           varint |  bytes that follow it
+    attributes       i8     |  unused
+    timestamp_delta  varint |  ms, to the batch's base timestamp; may be negative
+    offset_delta     varint |  to the batch's base offset
+    key              varint size, bytes     |  size -1: no key
+    value            varint size, bytes     |  size -1: no value
+    headers          varint count, each:  varint size, utf-8 name;  varint size (-1: none), bytes
+
+A varint is zigzag-coded, 7 bits a byte, lowest first.
+
+Types for the compiler are in record_loop.pxd; this file is plain Python and must stay as fast as that
+allows. Two habits follow. A varint of one byte, by far the most common, is read in line, longer ones in a
+function. Bytes are indexed without a check before: reading past the end raises IndexError in both worlds,
+and the entry functions turn that into CorruptBatch. Sizes are checked before anything is sliced or kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainstem.model.errors import CorruptBatch, InvalidTimestamp
+from mainstem.model.record import Headers, Record
+
+# start, stop, timestamp delta, offset delta, key start and size, value start and size, headers start
+Span = tuple[int, int, int, int, int, int, int, int, int]
+
+MIN_RECORD_BYTES = 7  # every field of a record in one byte, its length included
+_MIN_BODY_BYTES = 6
+_MIN_HEADER_BYTES = 2
+# No real timestamp is near this many ms, and the sum of two cannot leave 64 bits.
+_MAX_DELTA_MS = 1 << 62
+_MIN_DELTA_MS = -_MAX_DELTA_MS
+
+
+def decode(
+    data: bytes, count: int, last_delta: int, base_offset: int, base_ms: int, append_ms: int | None
+) -> list[Record]:
+    """All records. With `append_ms`, that is the timestamp of every one of them."""
+    records = []
+    pos, end, lowest = 0, len(data), 0
+    try:
+        for _ in range(count):
+            _start, pos, time_delta, delta, key_at, key_size, value_at, value_size, at = _span(data, pos, end)
+            if delta < lowest or delta > last_delta:
+                raise CorruptBatch(f"offset delta {delta}, expected {lowest} to {last_delta}")
+            lowest = delta + 1
+            timestamp_ms = base_ms + time_delta if append_ms is None else append_ms
+            key = data[key_at : key_at + key_size] if key_size >= 0 else None
+            value = data[value_at : value_at + value_size] if value_size >= 0 else None
+            if at + 1 == pos and data[at] == 0:
+                records.append(Record(base_offset + delta, timestamp_ms, key, value))
+            else:
+                headers = _headers(data, at, pos)
+                records.append(Record(base_offset + delta, timestamp_ms, key, value, headers))
+    except IndexError:
+        raise CorruptBatch("the records end early") from None
+    if pos != end:
+        raise CorruptBatch(f"{end - pos} bytes follow the last record")
+    return records
+
+
+def scan(data: bytes, count: int, last_delta: int) -> list[Span]:
+    """Where each record and its parts lie, everything checked, nothing copied."""
+    spans = []
+    pos, end, lowest = 0, len(data), 0
+    try:
+        for _ in range(count):
+            span = _span(data, pos, end)
+            pos, delta = span[1], span[3]
+            if delta < lowest or delta > last_delta:
+                raise CorruptBatch(f"offset delta {delta}, expected {lowest} to {last_delta}")
+            lowest = delta + 1
+            _check_headers(data, span[8], pos)
+            spans.append(span)
+    except IndexError:
+        raise CorruptBatch("the records end early") from None
+    if pos != end:
+        raise CorruptBatch(f"{end - pos} bytes follow the last record")
+    return spans
+
+
+def check(data: bytes, count: int) -> tuple[int, int]:
+    """The largest timestamp delta and the number of records without a key; offsets must have no gaps."""
+    pos, end, max_delta, without_key = 0, len(data), _MIN_DELTA_MS, 0
+    try:
+        for index in range(count):
+            _start, pos, time_delta, delta, _key_at, key_size, _value_at, _size, at = _span(data, pos, end)
+            if delta != index:
+                raise CorruptBatch(f"record {index} has the offset delta {delta}")
+            _check_headers(data, at, pos)
+            if time_delta > max_delta:
+                max_delta = time_delta
+            if key_size < 0:
+                without_key += 1
+    except IndexError:
+        raise CorruptBatch("the records end early") from None
+    if pos != end:
+        raise CorruptBatch(f"{end - pos} bytes follow the last record")
+    return max_delta, without_key
+
+
+def _span(data: bytes, pos: int, end: int) -> Span:
+    """The record at `pos` but for its headers: the caller must check that those end at `stop`."""
+    start = pos
+    raw = data[pos]
+    pos += 1
+    if raw >= 128:
+        raw, pos = _long_varint(data, pos, raw)
+    size = (raw >> 1) ^ -(raw & 1)
+    if size < _MIN_BODY_BYTES or size > end - pos:
+        raise CorruptBatch(f"a record of {size} bytes where {end - pos} are left")
+    stop = pos + size
+    pos += 1  # attributes
+
+    raw = data[pos]
+    pos += 1
+    if raw >= 128:
+        raw, pos = _long_varint(data, pos, raw)
+    time_delta = (raw >> 1) ^ -(raw & 1)
+    if time_delta > _MAX_DELTA_MS or time_delta < _MIN_DELTA_MS:
+        raise CorruptBatch(f"a timestamp delta of {time_delta} ms")
+
+    raw = data[pos]
+    pos += 1
+    if raw >= 128:
+        raw, pos = _long_varint(data, pos, raw)
+    delta = (raw >> 1) ^ -(raw & 1)
+
+    raw = data[pos]
+    pos += 1
+    if raw >= 128:
+        raw, pos = _long_varint(data, pos, raw)
+    key_size = (raw >> 1) ^ -(raw & 1)
+    key_at = pos
+    if key_size >= 0:
+        if key_size > stop - pos:
+            raise CorruptBatch(f"a key of {key_size} bytes in a record of {size}")
+        pos += key_size
+
+    raw = data[pos]
+    pos += 1
+    if raw >= 128:
+        raw, pos = _long_varint(data, pos, raw)
+    value_size = (raw >> 1) ^ -(raw & 1)
+    value_at = pos
+    if value_size >= 0:
+        if value_size > stop - pos:
+            raise CorruptBatch(f"a value of {value_size} bytes in a record of {size}")
+        pos += value_size
+    return start, stop, time_delta, delta, key_at, key_size, value_at, value_size, pos
+
+
+def _long_varint(data: bytes, pos: int, first: int) -> tuple[int, int]:
+    """The whole varint, zigzag not undone, and its end, when its first byte says that more follow."""
+    value, shift = first & 127, 7
+    while True:
+        byte = data[pos]
+        pos += 1
+        if shift == 63 and byte > 1:
+            raise CorruptBatch("a varint of more than 64 bits")
+        more = byte & 127
+        value |= more << shift
+        if byte < 128:
+            return value, pos
+        shift += 7
+
+
+def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """The number at `pos` and where it ends; IndexError when the bytes do."""
+    raw = data[pos]
+    pos += 1
+    if raw >= 128:
+        raw, pos = _long_varint(data, pos, raw)
+    return (raw >> 1) ^ -(raw & 1), pos
+
+
+def _headers(data: bytes, pos: int, stop: int) -> Headers:
+    count, pos = _read_varint(data, pos)
+    if count < 0 or count * _MIN_HEADER_BYTES > stop - pos:
+        raise CorruptBatch(f"{count} headers in {stop - pos} bytes")
+    found: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, pos = _read_varint(data, pos)
+        if size < 0 or size > stop - pos:
+            raise CorruptBatch(f"a header name of {size} bytes where {stop - pos} are left")
+        # As the Java client does; slicing and filtering copy names as they came.
+        name = data[pos : pos + size].decode("utf-8", "replace")
+        pos += size
+        size, pos = _read_varint(data, pos)
+        if size < 0:
+            found.append((name, None))
+            continue
+        if size > stop - pos:
+            raise CorruptBatch(f"a header value of {size} bytes where {stop - pos} are left")
+        found.append((name, data[pos : pos + size]))
+        pos += size
+    if pos != stop:
+        raise CorruptBatch("the headers do not end where the record does")
+    return tuple(found)
+
+
+def _check_headers(data: bytes, pos: int, stop: int) -> None:
+    if pos + 1 == stop and data[pos] == 0:
+        return
+    count, pos = _read_varint(data, pos)
+    if count < 0 or count * _MIN_HEADER_BYTES > stop - pos:
+        raise CorruptBatch(f"{count} headers in {stop - pos} bytes")
+    for _ in range(count):
+        size, pos = _read_varint(data, pos)
+        if size < 0 or size > stop - pos:
+            raise CorruptBatch(f"a header name of {size} bytes where {stop - pos} are left")
+        size, pos = _read_varint(data, pos + size)
+        if size > stop - pos:
+            raise CorruptBatch(f"a header value of {size} bytes where {stop - pos} are left")
+        if size > 0:
+            pos += size
+    if pos != stop:
+        raise CorruptBatch("the headers do not end where the record does")
+
+
+def encode(out: bytearray, records: Sequence[Record], base_ms: int) -> int:
+    """Append `records`, numbered from 0; returns their largest timestamp, which is `base_ms` at least."""
+    max_ms = base_ms
+    for delta, record in enumerate(records):
+        timestamp_ms = record.timestamp_ms
+        if timestamp_ms > max_ms:
+            max_ms = timestamp_ms
+        if timestamp_ms > _MAX_DELTA_MS or timestamp_ms < _MIN_DELTA_MS:
+            raise InvalidTimestamp(f"a timestamp of {timestamp_ms} ms")
+        headers = encode_headers(record.headers) if record.headers else None
+        append_record(out, timestamp_ms - base_ms, delta, record.key, record.value, headers)
+    return max_ms
+
+
+def append_record(
+    out: bytearray, time_delta: int, delta: int, key: bytes | None, value: bytes | None, headers: bytes | None
+) -> None:
+    """Append one record; `headers`, if any, are already encoded, count included."""
+    time_raw = (time_delta << 1) ^ (time_delta >> 63)
+    delta_raw = delta << 1
+    key_raw = 1 if key is None else len(key) << 1
+    value_raw = 1 if value is None else len(value) << 1
+    size = 2 if headers is None else 1 + len(headers)
+    size += 1 if time_raw < 128 else _varint_size(time_raw)
+    size += 1 if delta_raw < 128 else _varint_size(delta_raw)
+    size += 1 if key_raw < 128 else _varint_size(key_raw)
+    size += 1 if value_raw < 128 else _varint_size(value_raw)
+    size += (key_raw >> 1) + (value_raw >> 1)
+    _append_varint(out, size << 1)
+    out.append(0)  # attributes
+    _append_varint(out, time_raw)
+    _append_varint(out, delta_raw)
+    _append_varint(out, key_raw)
+    if key is not None:
+        out += key
+    _append_varint(out, value_raw)
+    if value is not None:
+        out += value
+    if headers is None:
+        out.append(0)
+    else:
+        out += headers
+
+
+def encode_headers(headers: Headers) -> bytes:
+    out = bytearray()
+    _append_varint(out, len(headers) << 1)
+    for name, value in headers:
+        raw_name = name.encode()
+        _append_varint(out, len(raw_name) << 1)
+        out += raw_name
+        _append_varint(out, 1 if value is None else len(value) << 1)
+        if value is not None:
+            out += value
+    return bytes(out)
+
+
+def add_headers(headers: bytes, extra: Headers) -> bytes:
+    """Encoded `headers` (checked before) with `extra` at their end."""
+    count, pos = _read_varint(headers, 0)
+    more = encode_headers(extra)
+    _count, more_at = _read_varint(more, 0)
+    out = bytearray()
+    _append_varint(out, (count + len(extra)) << 1)
+    out += headers[pos:]
+    out += more[more_at:]
+    return bytes(out)
+
+
+def _varint_size(raw: int) -> int:
+    size = 1
+    while raw >= 128:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def _append_varint(out: bytearray, raw: int) -> None:
+    while raw >= 128:
+        out.append(raw & 127 | 128)
+        raw >>= 7
+    out.append(raw)
