@@ -1,0 +1,150 @@
+"""The real disk behind the `Disk` port."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+
+from mainstem.model.errors import DataFolderLocked, StorageFailed
+from mainstem.model.ports import Buffer
+
+# pwritev takes at most this many buffers in one call (UIO_MAXIOV on Linux).
+MAX_BUFFERS = 1024
+# Reads of pages that are not in memory return at once with this flag; absent on kernels without it.
+NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+
+
+class OsFile:
+    """A file descriptor with positions. It closes itself when nobody reads from it any more."""
+
+    __slots__ = ("_nowait", "fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        self._nowait = bool(NOWAIT)
+
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self.fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        have = len(data)
+        while have < size:
+            more = os.pread(self.fd, size - have, position + have)
+            if not more:
+                break
+            parts.append(more)
+            have += len(more)
+        return b"".join(parts)
+
+    def pread_cached(self, size: int, position: int) -> bytes | None:
+        if not self._nowait:
+            return None
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self.fd, [buffer], position, NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            self._nowait = False
+            return None
+        # A bytearray is handed out as bytes would be: nobody writes to what was read.
+        return buffer if got == size else None  # type: ignore[return-value]
+
+    def pwritev(self, chunks: Sequence[Buffer], position: int) -> None:
+        for first in range(0, len(chunks), MAX_BUFFERS):
+            part = chunks[first : first + MAX_BUFFERS]
+            written = os.pwritev(self.fd, part, position)
+            position += written
+            missing = sum(map(len, part)) - written
+            if missing:
+                self._write_rest(part, written, position)
+                position += missing
+
+    def _write_rest(self, part: Sequence[Buffer], written: int, position: int) -> None:
+        """A short write (a signal, a full disk) goes on where it stopped."""
+        rest = memoryview(b"".join(part))[written:]
+        while rest:
+            count = os.pwrite(self.fd, rest, position)
+            if count == 0:
+                raise StorageFailed(f"{self.path}: the disk took no more bytes at {position}")
+            rest = rest[count:]
+            position += count
+
+    def fdatasync(self) -> None:
+        os.fdatasync(self.fd)
+
+    def fsync(self) -> None:
+        os.fsync(self.fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fd, size)
+
+    def allocate(self, size: int) -> None:
+        have = self.size()
+        if size > have:
+            os.posix_fallocate(self.fd, have, size - have)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsDisk:
+    """Plain system calls; paths are as given."""
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(path, os.open(path, flags, 0o640))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, folder: str) -> list[str]:
+        return sorted(os.listdir(folder))
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path, mode=0o750, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def sync_folder(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        state = os.statvfs(path)
+        return state.f_bavail * state.f_frsize
+
+    def lock(self, path: str) -> object:
+        file = self.open(path, create=True)
+        try:
+            fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = file.pread(64, 0).decode("ascii", "replace").strip()
+            raise DataFolderLocked(
+                f"{os.path.dirname(path)} is in use by process {holder or 'unknown'}; "
+                "stop it or choose another folder with --data"
+            ) from None
+        file.truncate(0)
+        file.pwritev([f"{os.getpid()}\n".encode()], 0)
+        return file

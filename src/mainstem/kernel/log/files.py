@@ -1,0 +1,164 @@
+"""The set of files that make up a log, and the manifest that says so.
+
+All changes go through `Files.change`, which writes the manifest before anyone acts on the change. It is
+called by the writer's thread (when a file fills up early) and the housekeeper's, hence the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from mainstem.kernel.log.journal import JournalFile
+from mainstem.kernel.log.layout import FILE_HEAD, FileKind, file_head, journal_name, places_name, run_name
+from mainstem.kernel.log.manifest import JournalEntry, Manifest, write_manifest
+from mainstem.model.ports import Disk, File
+
+# A new file is filled with zeros in pieces of this size: a sync into bytes that were written before is
+# about twice as fast as one that must also record that the bytes exist now.
+ZERO_PIECE = bytes(1 << 20)
+
+
+class Files:
+    """Creates, opens and drops files under the manifest's name."""
+
+    def __init__(self, disk: Disk, folder: str, manifest: Manifest, file_bytes: int) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.manifest = manifest
+        self.file_bytes = file_bytes
+        self._lock = threading.Lock()
+        self._preparing = threading.Lock()
+        self._ready: JournalFile | None = None
+        # Set while the writer waits for a file: zeros are a luxury then.
+        self._hurry = False
+
+    def change(self, edit: Callable[[Manifest], Manifest]) -> Manifest:
+        with self._lock:
+            changed = edit(self.manifest)
+            write_manifest(self.disk, self.folder, changed)
+            self.manifest = changed
+            return changed
+
+    def path(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+    def open_journal(self, file_id: int) -> File:
+        return self.disk.open(self.path(journal_name(file_id)))
+
+    def open_run(self, file_id: int) -> File:
+        return self.disk.open(self.path(run_name(file_id)))
+
+    # --- the next journal file -----------------------------------------------------------------
+
+    @property
+    def next_capacity(self) -> int:
+        """Bytes that the prepared file will take; 0 if none is ready."""
+        ready = self._ready
+        return ready.capacity if ready is not None else 0
+
+    def prepare_next(self, *, zero: bool) -> None:
+        """Have a file ready before it is needed; OSError when the disk has no room for it."""
+        with self._preparing:
+            if self._ready is None:
+                self._ready = self._create_journal(zero=zero)
+
+    def adopt_next(self, ready: JournalFile) -> None:
+        """A file that recovery found prepared and unused."""
+        self._ready = ready
+
+    def take_next(self) -> JournalFile:
+        """The prepared file, or a new one made on the spot. Called by the writer when a file is full."""
+        self._hurry = True
+        try:
+            self.prepare_next(zero=False)
+        finally:
+            self._hurry = False
+        ready, self._ready = self._ready, None
+        assert ready is not None
+        return ready
+
+    def _create_journal(self, *, zero: bool) -> JournalFile:
+        file_id = self._new_file_id()
+        path = self.path(journal_name(file_id))
+        file = self.disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.allocate(self.file_bytes)
+            if zero:
+                self._fill(file)
+            file.pwritev([file_head(FileKind.JOURNAL, file_id)], 0)
+            file.fsync()
+            self.disk.sync_folder(self.path("files"))
+        except OSError:
+            file.close()
+            self.disk.remove(path)
+            raise
+        self.change(lambda now: replace(now, journals=(*now.journals, JournalEntry(file_id))))
+        return JournalFile(file_id, file, FILE_HEAD.size, self.file_bytes)
+
+    def _new_file_id(self) -> int:
+        """Ids are given out in memory and become durable with the manifest that names the file."""
+        with self._lock:
+            file_id = self.manifest.next_file_id
+            self.manifest = replace(self.manifest, next_file_id=file_id + 1)
+            return file_id
+
+    def _fill(self, file: File) -> None:
+        for at in range(0, self.file_bytes, len(ZERO_PIECE)):
+            if self._hurry:
+                return
+            file.pwritev([ZERO_PIECE[: self.file_bytes - at]], at)
+            # Piece by piece, so that a round never waits behind the whole file.
+            file.fdatasync()
+
+    # --- ends of files -------------------------------------------------------------------------
+
+    def seal(self, file_id: int, size: int) -> None:
+        """Note the size of a finished journal file, and give back the space behind it."""
+
+        def edit(manifest: Manifest) -> Manifest:
+            return replace(
+                manifest,
+                journals=tuple(
+                    JournalEntry(file_id, size) if entry.file_id == file_id else entry
+                    for entry in manifest.journals
+                ),
+            )
+
+        self.change(edit)
+        file = self.open_journal(file_id)
+        try:
+            if file.size() > size:
+                file.truncate(size)
+        finally:
+            file.close()
+
+    def drop(self, file_ids: set[int]) -> None:
+        """Forget files, then delete them: a crash in between leaves only files that nobody names."""
+
+        def edit(manifest: Manifest) -> Manifest:
+            return replace(
+                manifest,
+                journals=tuple(e for e in manifest.journals if e.file_id not in file_ids),
+                runs=tuple(e for e in manifest.runs if e.file_id not in file_ids),
+            )
+
+        self.change(edit)
+        self.remove_unnamed()
+
+    def remove_unnamed(self) -> list[str]:
+        """Delete leftovers: files in our folders that the manifest does not name."""
+        manifest = self.manifest
+        named = {journal_name(entry.file_id) for entry in manifest.journals}
+        named |= {run_name(entry.file_id) for entry in manifest.runs}
+        named |= {places_name(entry.file_id) for entry in manifest.journals}
+        named |= {places_name(entry.file_id) for entry in manifest.runs}
+        removed = []
+        for name in self.disk.list(self.path("files")):
+            if f"files/{name}" not in named and name.endswith((".journal", ".run", ".places", ".new")):
+                self.disk.remove(self.path(f"files/{name}"))
+                removed.append(name)
+        return removed

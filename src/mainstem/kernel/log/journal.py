@@ -1,0 +1,226 @@
+"""The journal's writer: one thread that puts everyone's appends on disk, a round at a time.
+
+Rules that everything else rests on:
+- A round is what was waiting when the writer looked: one write, one fdatasync, then everybody is told. There
+  is no timer; under load rounds grow by themselves.
+- A round lies in one file. Its head says what was on disk before it, so that recovery can tell a torn tail
+  from damage.
+- Space is taken when a file is prepared, never when a round is written.
+- When a write or a sync fails, nobody is told anything any more: the process has to end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from crc32c import crc32c
+
+from mainstem.kernel.log.layout import (
+    FRAME_HEAD,
+    FRAME_HEAD_BYTES,
+    ROUND,
+    ROUND_MAGIC,
+    SEED,
+    FrameKind,
+    frame_head,
+)
+from mainstem.model.errors import StorageFailed
+from mainstem.model.ports import Buffer, File
+
+# A round takes at most this many bytes, so that one large burst does not hold up everyone behind it.
+MAX_ROUND_BYTES = 16 << 20
+ROUND_FRAME_BYTES = FRAME_HEAD_BYTES + ROUND.size
+SEAL_FRAME_BYTES = FRAME_HEAD_BYTES
+
+
+class NewPlace:
+    """A place that an append creates; `at` is where its bytes start within the append's payload."""
+
+    __slots__ = ("at", "base", "last", "link", "max_timestamp_ms", "partition", "size")
+
+    def __init__(self, partition: int, base: int, last: int, max_timestamp_ms: int, size: int) -> None:
+        self.partition = partition
+        self.base = base
+        self.last = last
+        self.max_timestamp_ms = max_timestamp_ms
+        self.size = size
+        self.at = 0
+        self.link = False
+
+
+class Append:
+    """One frame to be written. `done` is called on the owner's thread once it is on disk."""
+
+    __slots__ = ("done", "file_id", "kind", "payload", "places", "position", "subject")
+
+    def __init__(
+        self,
+        kind: int,
+        subject: int,
+        payload: Buffer,
+        places: tuple[NewPlace, ...],
+        done: Callable[[Append], None] | None,
+    ) -> None:
+        self.kind = kind
+        self.subject = subject
+        self.payload = payload
+        self.places = places
+        self.done = done
+        # Set by the writer: the payload's place on disk.
+        self.file_id = 0
+        self.position = 0
+
+
+class JournalFile:
+    """A journal file that is written or ready to be written."""
+
+    __slots__ = ("capacity", "file", "file_id", "frames", "position")
+
+    def __init__(self, file_id: int, file: File, position: int, capacity: int, frames: int = 0) -> None:
+        self.file_id = file_id
+        self.file = file
+        self.position = position
+        self.capacity = capacity
+        self.frames = frames
+
+
+class Round:
+    """What one write put on disk; `sealed` is the file that was finished just before it, if any."""
+
+    __slots__ = ("appends", "bytes", "file", "sealed")
+
+    def __init__(
+        self, appends: list[Append], file: JournalFile, sealed: JournalFile | None, size: int
+    ) -> None:
+        self.appends = appends
+        self.file = file
+        self.sealed = sealed
+        self.bytes = size
+
+
+class JournalWriter:
+    """Owns the active file. `submit` is for the owner's thread only, where `post` also runs `on_round`."""
+
+    def __init__(
+        self,
+        active: JournalFile,
+        *,
+        max_frames: int,
+        next_file: Callable[[], JournalFile],
+        post: Callable[[Callable[[Round], None], Round], object],
+        on_round: Callable[[Round], None],
+        on_failure: Callable[[BaseException], None],
+        round_number: int = 0,
+    ) -> None:
+        self._active = active
+        self._max_frames = max_frames
+        self._next_file = next_file
+        self._post = post
+        self._on_round = on_round
+        self._on_failure = on_failure
+        self._round_number = round_number
+        self._synced = (active.file_id, active.position)
+        self._pending: deque[Append] = deque()
+        self._idle = False
+        self._closing = False
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, append: Append) -> None:
+        self._pending.append(append)
+        if self._idle:
+            self._idle = False
+            self._wake.put(None)
+
+    def close(self) -> None:
+        """Write what is pending, then end. The last rounds are posted before this returns."""
+        self._closing = True
+        self._wake.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # --- the writer's own thread ---------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while True:
+                if not self._pending:
+                    # Say "idle" first, then look again: a submit in between sees the word or is seen.
+                    self._idle = True
+                    if not self._pending:
+                        if self._closing:
+                            return
+                        self._wake.get()
+                    self._idle = False
+                    continue
+                self._write_round()
+        except BaseException as error:  # the thread ends here, and with it the process
+            self._on_failure(error)
+
+    def _take(self) -> tuple[list[Append], int]:
+        pending = self._pending
+        appends: list[Append] = []
+        size = ROUND_FRAME_BYTES
+        while pending and size < MAX_ROUND_BYTES:
+            append = pending.popleft()
+            appends.append(append)
+            size += FRAME_HEAD_BYTES + len(append.payload)
+        return appends, size
+
+    def _write_round(self) -> None:
+        appends, size = self._take()
+        sealed = None
+        if self._is_full(size, len(appends)):
+            sealed = self._active
+            self._seal(sealed)
+            self._active = self._next_file()
+        active = self._active
+        if active.position + size + SEAL_FRAME_BYTES > active.capacity:
+            # A round larger than a whole file: the file grows to hold it.
+            active.capacity = active.position + size + SEAL_FRAME_BYTES
+            active.file.allocate(active.capacity)
+        active.file.pwritev(self._frames(appends, active), active.position)
+        active.file.fdatasync()
+        active.position += size
+        active.frames += len(appends) + 1
+        self._synced = (active.file_id, active.position)
+        self._post(self._on_round, Round(appends, active, sealed, size))
+
+    def _is_full(self, size: int, count: int) -> bool:
+        active = self._active
+        if active.position + size + SEAL_FRAME_BYTES <= active.capacity:
+            return active.frames + count >= self._max_frames and active.frames > 0
+        return active.frames > 0
+
+    def _frames(self, appends: list[Append], active: JournalFile) -> list[Buffer]:
+        """The bytes of a round, and the positions it gives to its appends."""
+        file_id, position = active.file_id, active.position
+        self._round_number += 1
+        payload: Buffer = ROUND.pack(ROUND_MAGIC, self._round_number, *self._synced)
+        chunks: list[Buffer] = [frame_head(file_id, position, FrameKind.ROUND, 0, payload), payload]
+        position += ROUND_FRAME_BYTES
+        pack_seed, pack_head, add = SEED.pack, FRAME_HEAD.pack, chunks.append
+        for append in appends:
+            payload, kind, subject = append.payload, append.kind, append.subject
+            size = len(payload)
+            crc = crc32c(payload, crc32c(pack_seed(file_id, position, kind, 0, 0, subject, size)))
+            add(pack_head(size, crc, kind, 0, 0, subject))
+            add(payload)
+            append.file_id = file_id
+            append.position = position + FRAME_HEAD_BYTES
+            position += FRAME_HEAD_BYTES + size
+        return chunks
+
+    def _seal(self, file: JournalFile) -> None:
+        head = frame_head(file.file_id, file.position, FrameKind.SEAL, 0, b"")
+        file.file.pwritev([head], file.position)
+        file.file.fdatasync()
+        file.position += SEAL_FRAME_BYTES
+        if file.position > file.capacity:
+            raise StorageFailed(f"{file.file.path}: no room for the seal at {file.position}")

@@ -1,0 +1,167 @@
+"""How bytes lie in the files of the log. Every layout is drawn here once, beside the Struct that reads it.
+
+A data folder:
+
+    LOCK                    held by the serving process
+    MANIFEST                which files live, with sizes and levels; replaced atomically
+    files/0000000001.journal    rounds of frames, in the order they were written (level 0)
+    files/0000000001.places     its sidecar: where each partition's batches lie
+    files/0000000007.run        bodies of merged files, sorted by partition and offset (level 1 and up)
+    snapshots/0000000003.state  the state at a journal position
+
+Every file starts with this 32-byte head:
+
+    0        8         10      12        16         24       28       32
+    +--------+---------+-------+---------+----------+--------+--------+
+    | magic  | version | kind  | reserved| file id  | unused | crc32c |
+    +--------+---------+-------+---------+----------+--------+--------+
+
+and then holds frames:
+
+    0      4      8      9       10      12          16
+    +------+------+------+-------+-------+-----------+-----------~
+    | size | crc  | kind | flags | zero  | subject   | payload (size bytes)
+    +------+------+------+-------+-------+-----------+-----------~
+
+`subject` is the partition id of a batch, body or link, and the section number of a delta. The crc is over
+(file id, position of the frame, bytes 8..16 of the head, size, payload): the first two are not stored, so
+that a recycled file cannot bring old frames back to life, and a frame that moved is not believed.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+import msgspec
+from crc32c import crc32c
+
+from mainstem.model.errors import CorruptFile, FormatTooNew
+from mainstem.model.ports import Buffer
+
+MAGIC = b"MAINSTEM"
+VERSION = 1
+
+
+class FileKind(IntEnum):
+    JOURNAL = 1
+    RUN = 2
+    PLACES = 3
+    SNAPSHOT = 4
+    MANIFEST = 5
+
+
+class FrameKind(IntEnum):
+    ROUND = 1  # starts each write: round number and what is known to be on disk
+    BATCH = 2  # a body with a place of its own: its base offset is in the batch
+    BODY = 3  # a body without a place: only links name it
+    LINK = 4  # a place for an existing body
+    DELTA = 5  # one change of state; `subject` is the section
+    ATOMIC = 6  # several of the above, all or none
+    SEAL = 7  # the last frame of a finished file: nothing follows
+    INTENT = 8  # reserved: an all-or-none change above MAX_ATOMIC_BYTES
+    EXTENT = 9  # in runs: consecutive batches of one partition, back to back
+
+
+FILE_HEAD = Struct(">8sHHIQII")
+FILE_HEAD_CRC_AT = 28
+
+FRAME_HEAD = Struct(">IIBBHI")
+FRAME_HEAD_BYTES = FRAME_HEAD.size
+# What the crc covers besides the payload; see the picture above.
+SEED = Struct(">QQBBHII")
+
+# A round's payload. The magic lets recovery find rounds behind damage; the crc makes the find certain.
+#   magic 8 | round number 8 | synced file id 8 | synced position 8
+ROUND_MAGIC = b"~ROUND~\x01"
+ROUND = Struct(">8sQQQ")
+
+# An entry of an atomic frame: size 4 | kind 1 | pad 3 | subject 4 | payload
+ENTRY_HEAD = Struct(">IB3xI")
+
+# A link's payload, followed by `overlay` bytes of msgpack (extra headers, new key). Body file 0 means the
+# frame that holds the link; the body's position is then counted back from the link's own position.
+#   base offset 8 | body file 8 | body position 8 | body size 4 | first record 4 | records 4 | max timestamp 8
+LINK = Struct(">qQQIIIq")
+
+# One frame holds at most this much; what must be all or none has to fit into it.
+MAX_ATOMIC_BYTES = 8 << 20
+
+
+class Link(NamedTuple):
+    """A place for `records` records of a body that exists elsewhere, from its record number `first` on."""
+
+    base_offset: int
+    body_file: int
+    body_position: int
+    body_size: int
+    first: int
+    records: int
+    max_timestamp_ms: int
+    overlay: bytes = b""
+
+
+class Overlay(msgspec.Struct, frozen=True, array_like=True):
+    """What a link changes about the records it names: headers to add. New fields go to the end."""
+
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def frame_head(file_id: int, position: int, kind: int, subject: int, payload: Buffer) -> bytes:
+    size = len(payload)
+    crc = crc32c(payload, crc32c(SEED.pack(file_id, position, kind, 0, 0, subject, size)))
+    return FRAME_HEAD.pack(size, crc, kind, 0, 0, subject)
+
+
+def file_head(kind: FileKind, file_id: int) -> bytes:
+    head = FILE_HEAD.pack(MAGIC, VERSION, kind, 0, file_id, 0, 0)
+    return head[:FILE_HEAD_CRC_AT] + crc32c(head[:FILE_HEAD_CRC_AT]).to_bytes(4, "big")
+
+
+def check_file_head(head: Buffer, kind: FileKind, path: str) -> int:
+    """The file id, or an error that says what is wrong with the first bytes."""
+    if len(head) < FILE_HEAD.size:
+        raise CorruptFile(path, len(head), "the file head is cut short")
+    magic, version, found_kind, _, file_id, _, crc = FILE_HEAD.unpack_from(head)
+    if magic != MAGIC:
+        raise CorruptFile(path, 0, "not a Mainstem file (bad magic)")
+    if crc != crc32c(bytes(head[:FILE_HEAD_CRC_AT])):
+        raise CorruptFile(path, FILE_HEAD_CRC_AT, "the file head does not match its crc")
+    if version > VERSION:
+        raise FormatTooNew(f"{path} has format {version}; this Mainstem reads up to {VERSION}")
+    if found_kind != kind:
+        raise CorruptFile(path, 10, f"expected a {kind.name} file, found kind {found_kind}")
+    return int(file_id)
+
+
+def pack_link(link: Link) -> bytes:
+    return LINK.pack(*link[:7]) + link.overlay
+
+
+def unpack_link(payload: Buffer) -> Link:
+    return Link._make((*LINK.unpack_from(payload), bytes(payload[LINK.size :])))
+
+
+def pack_overlay(overlay: Overlay) -> bytes:
+    return msgspec.msgpack.encode(overlay)
+
+
+def unpack_overlay(data: bytes) -> Overlay:
+    return msgspec.msgpack.decode(data, type=Overlay) if data else Overlay()
+
+
+def journal_name(file_id: int) -> str:
+    return f"files/{file_id:010d}.journal"
+
+
+def run_name(file_id: int) -> str:
+    return f"files/{file_id:010d}.run"
+
+
+def places_name(file_id: int) -> str:
+    return f"files/{file_id:010d}.places"
+
+
+def snapshot_name(number: int) -> str:
+    return f"snapshots/{number:010d}.state"

@@ -1,0 +1,98 @@
+"""The manifest: which files make up the log, so that a missing one is noticed.
+
+It is small, and replaced as a whole: written beside, synced, renamed over, and the folder synced. Whatever
+merges or seals becomes true at that rename and at no other moment.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mainstem.kernel.log.layout import (
+    FILE_HEAD,
+    FRAME_HEAD_BYTES,
+    FileKind,
+    FrameKind,
+    check_file_head,
+    file_head,
+    frame_head,
+)
+from mainstem.kernel.log.scan import scan
+from mainstem.model.errors import CorruptFile
+from mainstem.model.ports import Disk
+
+MANIFEST = "MANIFEST"
+
+
+class JournalEntry(msgspec.Struct, frozen=True):
+    """A journal file in writing order. Open ones have size 0; a sealed one ends at `size`."""
+
+    file_id: int
+    size: int = 0
+
+
+class RunEntry(msgspec.Struct, frozen=True):
+    """A merged file. `order` is its age: places in a lower order are older for every partition."""
+
+    file_id: int
+    size: int
+    level: int
+
+
+class SnapshotEntry(msgspec.Struct, frozen=True):
+    """A snapshot and the journal position that replay starts from."""
+
+    number: int
+    size: int
+    file_id: int
+    position: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Runs and journals are in age order, oldest first: for each partition offsets only grow along it."""
+
+    log_id: str
+    next_file_id: int
+    next_snapshot: int = 1
+    runs: tuple[RunEntry, ...] = ()
+    journals: tuple[JournalEntry, ...] = ()
+    snapshots: tuple[SnapshotEntry, ...] = ()
+
+
+def write_manifest(disk: Disk, folder: str, manifest: Manifest) -> None:
+    payload = msgspec.json.encode(manifest)
+    head = file_head(FileKind.MANIFEST, 0)
+    frame = frame_head(0, len(head), FrameKind.DELTA, 0, payload)
+    path = f"{folder}/{MANIFEST}"
+    file = disk.open(f"{path}.new", create=True)
+    try:
+        file.truncate(0)
+        file.pwritev([head, frame, payload], 0)
+        file.fsync()
+    finally:
+        file.close()
+    disk.rename(f"{path}.new", path)
+    disk.sync_folder(folder)
+
+
+def read_manifest(disk: Disk, folder: str) -> Manifest | None:
+    """None for a folder that never held a log; anything else that is not a good manifest is an error."""
+    path = f"{folder}/{MANIFEST}"
+    if not disk.exists(path):
+        if disk.exists(f"{folder}/files") and disk.list(f"{folder}/files"):
+            raise CorruptFile(path, 0, "the manifest is missing but the folder holds files of a log")
+        return None
+    file = disk.open(path)
+    try:
+        data = file.pread(file.size(), 0)
+    finally:
+        file.close()
+    check_file_head(data, FileKind.MANIFEST, path)
+    found = scan(memoryview(data), 0, FILE_HEAD.size, 0)
+    if found.kinds != [FrameKind.DELTA] or found.end != len(data):
+        raise CorruptFile(path, found.end, f"the manifest does not match its crc ({found.why})")
+    start = found.positions[0]
+    try:
+        return msgspec.json.decode(data[start : start + found.sizes[0]], type=Manifest)
+    except msgspec.ValidationError as error:
+        raise CorruptFile(path, FILE_HEAD.size + FRAME_HEAD_BYTES, str(error)) from None

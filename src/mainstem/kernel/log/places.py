@@ -1,0 +1,166 @@
+"""Where batches lie: the index of one file, in memory while the file is written.
+
+One columnar table per file, a row per place, in the order of writing; a partition that was never written
+to in this file costs nothing. Rows of one partition are in offset order because appends are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple, Protocol
+
+
+class Place(NamedTuple):
+    """Offsets base..last of a partition are the `size` bytes at `position` of file `file_id`.
+
+    With `link` set those bytes are a link's payload, otherwise they are a record batch.
+    """
+
+    file_id: int
+    base: int
+    last: int
+    position: int
+    size: int
+    link: bool
+
+
+class Span(NamedTuple):
+    """What one file holds of one partition. The timestamp is the greatest of its batches."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    total_bytes: int
+
+
+class WouldBlock(Exception):
+    """The answer is on disk, not in memory, and the caller did not want to wait."""
+
+
+class Places(Protocol):
+    """The index of one file, whether in memory or in a sidecar."""
+
+    file_id: int
+
+    def span(self, partition: int) -> Span | None: ...
+
+    def find(self, partition: int, offset: int, max_bytes: int, wait: bool) -> list[Place]:
+        """Places from the first whose last offset is at or above `offset`, until max_bytes are reached.
+
+        At least one if there is any; with wait=False raises WouldBlock instead of touching the disk.
+        """
+
+    def find_time(self, partition: int, timestamp_ms: int, wait: bool) -> Place | None:
+        """The first place whose batch reaches the timestamp."""
+
+    def partitions(self) -> list[int]: ...
+
+
+class PlaceTable:
+    """The table of a file that is being written, or was until a moment ago."""
+
+    __slots__ = ("_base", "_bytes", "_last", "_link", "_position", "_rows", "_size", "_top_ms", "file_id")
+
+    def __init__(self, file_id: int) -> None:
+        self.file_id = file_id
+        self._rows: dict[int, array[int]] = {}
+        self._base = array("q")
+        self._last = array("q")
+        self._position = array("q")
+        self._size = array("I")
+        # Running maximum of the partition's timestamps in this file: sorted, though CreateTime is not.
+        self._top_ms = array("q")
+        self._link = bytearray()
+        self._bytes: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._base)
+
+    def add(
+        self,
+        partition: int,
+        base: int,
+        last: int,
+        position: int,
+        size: int,
+        max_timestamp_ms: int,
+        link: bool = False,
+    ) -> None:
+        row = len(self._base)
+        rows = self._rows.get(partition)
+        if rows is None:
+            self._rows[partition] = array("I", (row,))
+            self._bytes[partition] = size
+        else:
+            top_ms = self._top_ms[rows[-1]]
+            if top_ms > max_timestamp_ms:
+                max_timestamp_ms = top_ms
+            rows.append(row)
+            self._bytes[partition] += size
+        self._base.append(base)
+        self._last.append(last)
+        self._position.append(position)
+        self._size.append(size)
+        self._top_ms.append(max_timestamp_ms)
+        self._link.append(link)
+
+    def partitions(self) -> list[int]:
+        return sorted(self._rows)
+
+    def span(self, partition: int) -> Span | None:
+        rows = self._rows.get(partition)
+        if rows is None:
+            return None
+        first, last = rows[0], rows[-1]
+        return Span(self._base[first], self._last[last], self._top_ms[last], self._bytes[partition])
+
+    def find(self, partition: int, offset: int, max_bytes: int, wait: bool = True) -> list[Place]:
+        rows = self._rows.get(partition)
+        if rows is None:
+            return []
+        lasts = self._last
+        # The tail is what is read most: look at the last row before searching.
+        if len(rows) > 1 and lasts[rows[-2]] >= offset:
+            index = bisect_left(rows, offset, key=lasts.__getitem__)
+        elif lasts[rows[-1]] >= offset:
+            index = len(rows) - 1
+        else:
+            return []
+        found = []
+        total = 0
+        for at in range(index, len(rows)):
+            row = rows[at]
+            found.append(self._place(row))
+            total += self._size[row]
+            if total >= max_bytes:
+                break
+        return found
+
+    def find_time(self, partition: int, timestamp_ms: int, wait: bool = True) -> Place | None:
+        rows = self._rows.get(partition)
+        if rows is None or self._top_ms[rows[-1]] < timestamp_ms:
+            return None
+        return self._place(rows[bisect_left(rows, timestamp_ms, key=self._top_ms.__getitem__)])
+
+    def rows(self, partition: int) -> list[tuple[Place, int]]:
+        """All places of a partition with their running maximum timestamp, for the sidecar."""
+        return [(self._place(row), self._top_ms[row]) for row in self._rows[partition]]
+
+    def last_below(self, partition: int, offset: int) -> Place | None:
+        """The last place that starts below an offset."""
+        rows = self._rows.get(partition)
+        if rows is None:
+            return None
+        index = bisect_right(rows, offset - 1, key=self._base.__getitem__)
+        return self._place(rows[index - 1]) if index else None
+
+    def _place(self, row: int) -> Place:
+        return Place(
+            self.file_id,
+            self._base[row],
+            self._last[row],
+            self._position[row],
+            self._size[row],
+            bool(self._link[row]),
+        )

@@ -1,0 +1,124 @@
+"""Read the bytes of places, and believe none that does not match its crc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from crc32c import crc32c
+
+from mainstem.kernel.log.layout import Link, unpack_link, unpack_overlay
+from mainstem.kernel.log.places import Place, WouldBlock
+from mainstem.model.batch import place_batch, read_header
+from mainstem.model.errors import CorruptFile
+from mainstem.model.ports import Buffer, File
+from mainstem.model.records import slice_batch
+
+# The part of a batch header that a reader checks: base offset 8 | length 4 | epoch 4 | magic 1 | crc 4
+_CHECKED = Struct(">qiibI")
+_SIGNED_FROM = 21
+# Places that lie close together are read at once if at most this share of the bytes read is wanted by nobody.
+_WASTE = 0.5
+
+BodyId = tuple[int, int]
+
+
+class BodyReader:
+    """Knows the open files and where moved bodies went; turns places into batches."""
+
+    def __init__(self, open_body: Callable[[int], File]) -> None:
+        self._open_body = open_body
+        self._files: dict[int, File] = {}
+        self._moved: dict[BodyId, BodyId] = {}
+
+    def use(self, file_id: int, file: File) -> None:
+        """A file that is open already."""
+        self._files[file_id] = file
+
+    def forget(self, file_id: int) -> None:
+        """The descriptor closes itself once the last read that holds it is over."""
+        self._files.pop(file_id, None)
+
+    def moved(self, old: BodyId, new: BodyId) -> None:
+        self._moved[old] = new
+
+    def file(self, file_id: int) -> File:
+        file = self._files.get(file_id)
+        if file is None:
+            file = self._files[file_id] = self._open_body(file_id)
+        return file
+
+    def batches(self, places: list[Place], wait: bool) -> list[Buffer]:
+        """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk."""
+        found: list[Buffer] = []
+        index = 0
+        while index < len(places):
+            first = places[index]
+            if first.link:
+                found.append(self._linked(first, wait))
+                index += 1
+                continue
+            end = index + 1
+            wanted = stretch = first.size
+            while end < len(places) and not places[end].link:
+                place = places[end]
+                reach = place.position + place.size - first.position
+                if place.position < first.position or (wanted + place.size) < reach * _WASTE:
+                    break
+                wanted += place.size
+                stretch = reach
+                end += 1
+            view = memoryview(self._read(first.file_id, first.position, stretch, wait))
+            for place in places[index:end]:
+                start = place.position - first.position
+                found.append(self._checked(view[start : start + place.size], place))
+            index = end
+        return found
+
+    def _read(self, file_id: int, position: int, size: int, wait: bool) -> bytes:
+        file = self.file(file_id)
+        data = file.pread(size, position) if wait else file.pread_cached(size, position)
+        if data is None:
+            raise WouldBlock
+        if len(data) != size:
+            raise CorruptFile(file.path, position, f"the file ends within {size} bytes that are indexed here")
+        return data
+
+    def _checked(self, batch: memoryview, place: Place) -> memoryview:
+        base, length, _, _, crc = _CHECKED.unpack_from(batch)
+        if base != place.base or length + 12 != place.size or crc32c(batch[_SIGNED_FROM:]) != crc:
+            path = self.file(place.file_id).path
+            raise CorruptFile(
+                path, place.position, f"the batch at offset {place.base} does not match its crc"
+            )
+        return batch
+
+    # --- links ---------------------------------------------------------------------------------
+
+    def link(self, place: Place, wait: bool) -> Link:
+        """The link at a place, with its body's present address."""
+        link = unpack_link(self._read(place.file_id, place.position, place.size, wait))
+        if link.base_offset != place.base:
+            path = self.file(place.file_id).path
+            raise CorruptFile(path, place.position, f"the link at offset {place.base} is not there")
+        if link.body_file == 0:
+            body = (place.file_id, place.position - link.body_position)
+        else:
+            body = (link.body_file, link.body_position)
+        file_id, position = self._moved.get(body, body)
+        return link._replace(body_file=file_id, body_position=position)
+
+    def _linked(self, place: Place, wait: bool) -> Buffer:
+        link = self.link(place, wait)
+        body = memoryview(self._read(link.body_file, link.body_position, link.body_size, wait))
+        header = read_header(body)
+        if header.size != link.body_size or crc32c(body[_SIGNED_FROM:]) != header.crc:
+            path = self.file(link.body_file).path
+            raise CorruptFile(path, link.body_position, "a linked body does not match its crc")
+        whole = link.first == 0 and link.records == header.record_count == header.last_offset_delta + 1
+        if whole and not link.overlay and header.producer_id < 0:
+            copy = bytearray(body)
+            place_batch(copy, link.base_offset, header.leader_epoch)
+            return copy
+        headers = unpack_overlay(link.overlay).headers
+        return slice_batch(body, link.first, link.records, link.base_offset, headers)

@@ -1,0 +1,290 @@
+"""Bring a data folder back to life: manifest, snapshot, then the journal behind it.
+
+What may be thrown away is only a torn tail: frames that were never promised to anyone. A frame is torn when
+it is bad, lies in the last file, and no later round says that its bytes had reached the disk. Everything
+else that does not match its crc is damage, and named with file and position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from mainstem.kernel.log.files import Files
+from mainstem.kernel.log.journal import JournalFile
+from mainstem.kernel.log.layout import (
+    ENTRY_HEAD,
+    FILE_HEAD,
+    ROUND,
+    FileKind,
+    FrameKind,
+    check_file_head,
+    journal_name,
+    places_name,
+    run_name,
+    snapshot_name,
+    unpack_link,
+)
+from mainstem.kernel.log.manifest import JournalEntry, Manifest, SnapshotEntry, read_manifest, write_manifest
+from mainstem.kernel.log.places import Places, PlaceTable
+from mainstem.kernel.log.scan import Window, later_sync, scan_file
+from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
+from mainstem.kernel.log.snapshot import read_snapshot
+from mainstem.model.batch import iter_batches, read_header
+from mainstem.model.errors import CorruptFile
+from mainstem.model.ports import Disk, File
+
+
+class Replay(Protocol):
+    """Who rebuilds state from what the log holds. Called in journal order."""
+
+    def delta(self, section: int, payload: bytes) -> None: ...
+
+    def batch(self, partition: int, batch: memoryview) -> None: ...
+
+    def link(self, partition: int, base: int, last: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Recovered:
+    files: Files
+    sealed: list[Places]  # oldest first
+    table: PlaceTable
+    active: JournalFile
+    round_number: int
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The journal files, read in order; only frames behind the snapshot's position are replayed."""
+
+    replay: Replay
+    replay_from: tuple[int, int]
+    round_number: int = 0
+    frames: int = 0
+    sealed: bool = False
+
+    def take(self, window: Window, file_id: int, table: PlaceTable) -> None:
+        found = window.found
+        replay_file, replay_position = self.replay_from
+        for index, kind in enumerate(found.kinds):
+            position = found.positions[index]
+            live = file_id > replay_file or (file_id == replay_file and position >= replay_position)
+            self.frames += 1
+            if kind == FrameKind.ROUND:
+                self.round_number = ROUND.unpack_from(window.payload(index))[1]
+            elif kind == FrameKind.SEAL:
+                self.sealed = True
+            else:
+                self._frame(kind, found.subjects[index], window.payload(index), position, table, live)
+
+    def _frame(
+        self, kind: int, subject: int, payload: memoryview, position: int, table: PlaceTable, live: bool
+    ) -> None:
+        if kind == FrameKind.BATCH:
+            header = read_header(payload)
+            base, last = header.base_offset, header.base_offset + header.last_offset_delta
+            table.add(subject, base, last, position, len(payload), header.max_timestamp_ms)
+            if live:
+                self.replay.batch(subject, payload)
+        elif kind == FrameKind.DELTA:
+            if live:
+                self.replay.delta(subject, bytes(payload))
+        elif kind == FrameKind.LINK:
+            link = unpack_link(payload)
+            last = link.base_offset + link.records - 1
+            table.add(
+                subject, link.base_offset, last, position, len(payload), link.max_timestamp_ms, link=True
+            )
+            if live:
+                self.replay.link(subject, link.base_offset, last)
+        elif kind == FrameKind.ATOMIC:
+            for entry_kind, entry_subject, at, entry in atomic_entries(payload):
+                self._frame(entry_kind, entry_subject, entry, position + at, table, live)
+        elif kind == FrameKind.EXTENT:
+            for at, header in iter_batches(payload):
+                last = header.base_offset + header.last_offset_delta
+                table.add(
+                    subject, header.base_offset, last, position + at, header.size, header.max_timestamp_ms
+                )
+
+
+def atomic_entries(payload: memoryview) -> Iterator[tuple[int, int, int, memoryview]]:
+    """(kind, subject, where its bytes start, its bytes) of each entry of an atomic frame."""
+    at = 0
+    while at < len(payload):
+        size, kind, subject = ENTRY_HEAD.unpack_from(payload, at)
+        at += ENTRY_HEAD.size
+        yield kind, subject, at, payload[at : at + size]
+        at += size
+
+
+def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Callable[[], str]) -> Recovered:
+    """Open or create the log in `folder`; the caller holds its lock."""
+    manifest = read_manifest(disk, folder)
+    if manifest is None:
+        manifest = Manifest(log_id=new_id(), next_file_id=1)
+        for name in ("files", "snapshots"):
+            disk.make_folder(f"{folder}/{name}")
+        write_manifest(disk, folder, manifest)
+    files = Files(disk, folder, manifest, file_bytes)
+    warnings: list[str] = []
+    start = _load_snapshot(files, replay, warnings)
+    sealed: list[Places] = [
+        _open_places(files, entry.file_id, entry.size, FileKind.RUN, warnings) for entry in manifest.runs
+    ]
+    reader = _Reader(replay, start)
+    recovered = _read_journals(files, reader, sealed, warnings)
+    files.remove_unnamed()
+    return recovered
+
+
+def _load_snapshot(files: Files, replay: Replay, warnings: list[str]) -> tuple[int, int]:
+    """Apply the newest good snapshot; the position that replay of the journal starts from."""
+    entries = files.manifest.snapshots
+    for index, entry in enumerate(reversed(entries)):
+        path = files.path(snapshot_name(entry.number))
+        try:
+            deltas = list(read_snapshot(files.disk, path, entry.number, entry.size))
+        except CorruptFile as error:
+            if index == len(entries) - 1:
+                raise
+            warnings.append(f"{error}; the snapshot before it is used")
+            _forget_snapshot(files, entry)
+            continue
+        for section, payload in deltas:
+            replay.delta(section, payload)
+        return entry.file_id, entry.position
+    return 0, 0
+
+
+def _forget_snapshot(files: Files, bad: SnapshotEntry) -> None:
+    def edit(manifest: Manifest) -> Manifest:
+        kept = tuple(entry for entry in manifest.snapshots if entry.number != bad.number)
+        return msgspec.structs.replace(manifest, snapshots=kept)
+
+    files.change(edit)
+
+
+def _read_journals(files: Files, reader: _Reader, sealed: list[Places], warnings: list[str]) -> Recovered:
+    active: JournalFile | None = None
+    table = PlaceTable(0)
+    for entry in files.manifest.journals:
+        reader.sealed = False
+        reader.frames = 0
+        if entry.size and entry.file_id < reader.replay_from[0]:
+            places = _open_places(files, entry.file_id, entry.size, FileKind.JOURNAL, warnings)
+            sealed.append(places)
+            continue
+        file = _open_body(files, journal_name(entry.file_id), entry.file_id, FileKind.JOURNAL)
+        next_table = PlaceTable(entry.file_id)
+        end = _read_journal(file, entry, reader, next_table)
+        if active is not None and not reader.frames and not reader.sealed:
+            files.adopt_next(JournalFile(entry.file_id, file, FILE_HEAD.size, file.size()))
+            continue
+        if active is not None:
+            raise CorruptFile(
+                active.file.path, active.position, f"the file ends here, but {file.path} goes on behind it"
+            )
+        if reader.sealed:
+            if not entry.size:
+                files.seal(entry.file_id, end)
+            sealed.append(next_table)
+            continue
+        _check_reach(file, reader, entry.file_id, end)
+        active = JournalFile(entry.file_id, file, end, files.file_bytes, reader.frames)
+        table = next_table
+        _cut_tail(files, active)
+    if active is None:
+        active = files.take_next()
+        table = PlaceTable(active.file_id)
+    return Recovered(files, sealed, table, active, reader.round_number, warnings)
+
+
+def _read_journal(file: File, entry: JournalEntry, reader: _Reader, table: PlaceTable) -> int:
+    """Replay one file; where its frames end. A bad frame that was promised is an error."""
+    limit = entry.size or file.size()
+    if file.size() < limit:
+        raise CorruptFile(file.path, file.size(), f"the file should have {limit} bytes")
+    end, why = FILE_HEAD.size, "end"
+    for window in scan_file(file, FILE_HEAD.size, entry.file_id, limit):
+        reader.take(window, entry.file_id, table)
+        end, why = window.found.end, window.found.why
+        if reader.sealed:
+            break
+    if entry.size and (not reader.sealed or end != entry.size):
+        raise CorruptFile(file.path, end, f"a frame of a finished file is damaged ({why})")
+    if not reader.sealed:
+        proof = later_sync(file, entry.file_id, end, limit)
+        if proof is not None:
+            raise CorruptFile(
+                file.path, end, f"a frame is damaged ({why}): the round at {proof} says it was on disk"
+            )
+    return end
+
+
+def _check_reach(file: File, reader: _Reader, file_id: int, end: int) -> None:
+    """The journal must reach at least to where the snapshot says it did."""
+    snapshot_file, snapshot_position = reader.replay_from
+    if file_id < snapshot_file or (file_id == snapshot_file and end < snapshot_position):
+        raise CorruptFile(
+            file.path, end, f"frames end here, but a snapshot covers {snapshot_file}:{snapshot_position}"
+        )
+
+
+def _cut_tail(files: Files, active: JournalFile) -> None:
+    """Nothing of a torn tail may stay behind the new end, where later rounds could uncover it."""
+    file = active.file
+    file.truncate(active.position)
+    active.capacity = max(files.file_bytes, active.position)
+    file.allocate(active.capacity)
+    file.fsync()
+
+
+def _open_body(files: Files, name: str, file_id: int, kind: FileKind) -> File:
+    path = files.path(name)
+    if not files.disk.exists(path):
+        raise CorruptFile(path, 0, "the file that the manifest names is missing")
+    file = files.disk.open(path)
+    if check_file_head(file.pread(FILE_HEAD.size, 0), kind, path) != file_id:
+        raise CorruptFile(path, 16, f"the file head does not carry file id {file_id}")
+    return file
+
+
+def _open_places(files: Files, file_id: int, size: int, kind: FileKind, warnings: list[str]) -> Places:
+    """A finished file's sidecar; rebuilt from the file itself when the sidecar is missing or damaged."""
+    name = journal_name(file_id) if kind == FileKind.JOURNAL else run_name(file_id)
+    file = _open_body(files, name, file_id, kind)
+    if file.size() < size:
+        raise CorruptFile(file.path, file.size(), f"the file should have {size} bytes")
+    try:
+        path = files.path(places_name(file_id))
+        if not files.disk.exists(path):
+            raise CorruptFile(path, 0, "the sidecar is missing")
+        sidecar: Sidecar = open_sidecar(files.disk, path)
+        if sidecar.file_id != file_id or sidecar.body_file_size != size:
+            raise CorruptFile(path, 0, f"the sidecar belongs to another file than {name}")
+        return sidecar
+    except CorruptFile as error:
+        warnings.append(f"{error}; rebuilt from {name}")
+    return rebuild_places(file, file_id, size)
+
+
+class _NoReplay:
+    def delta(self, section: int, payload: bytes) -> None: ...
+
+    def batch(self, partition: int, batch: memoryview) -> None: ...
+
+    def link(self, partition: int, base: int, last: int) -> None: ...
+
+
+def rebuild_places(file: File, file_id: int, size: int) -> PlaceTable:
+    """The places of a finished file, from the file; every frame is checked on the way."""
+    table = PlaceTable(file_id)
+    reader = _Reader(_NoReplay(), (file_id + 1, 0))
+    _read_journal(file, JournalEntry(file_id, size), reader, table)
+    return table

@@ -1,0 +1,126 @@
+"""Read the frames of a file in order, believing none that does not match its crc.
+
+Written as one loop over columns, without an object per frame: it decides how soon a broker serves again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
+
+from mainstem.kernel.log.layout import FRAME_HEAD, FRAME_HEAD_BYTES, ROUND, ROUND_MAGIC, SEED, FrameKind
+from mainstem.model.ports import File
+
+# A file is read in windows of this size, so that recovery needs little memory however large the file.
+WINDOW_BYTES = 8 << 20
+_ROUND_BYTES = FRAME_HEAD_BYTES + ROUND.size
+
+
+@dataclass(slots=True)
+class Scan:
+    """Frames found: columns of equal length. `end` is where the first frame that is none begins."""
+
+    kinds: list[int] = field(default_factory=list)
+    subjects: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)  # of the payload, in the file
+    sizes: list[int] = field(default_factory=list)
+    end: int = 0
+    why: str = ""  # what ended the scan: "end", "zero" (never written), "short", "crc"
+    needs: int = 0  # with "short": the bytes that the frame at `end` claims to take
+
+
+def scan(view: memoryview, origin: int, start: int, file_id: int, max_frames: int = 1 << 62) -> Scan:
+    """Frames from file position `start` on; view[0] is the byte at file position `origin`."""
+    found = Scan()
+    add_kind, add_subject = found.kinds.append, found.subjects.append
+    add_position, add_size = found.positions.append, found.sizes.append
+    unpack, pack_seed = FRAME_HEAD.unpack_from, SEED.pack
+    at, limit = start - origin, len(view)
+    why = "end"
+    while max_frames > 0:
+        payload = at + FRAME_HEAD_BYTES
+        if payload > limit:
+            why = "end" if at == limit else "short"
+            found.needs = FRAME_HEAD_BYTES
+            break
+        size, crc, kind, flags, zero, subject = unpack(view, at)
+        if kind == 0:
+            why = "crc" if size or crc or subject else "zero"
+            break
+        end = payload + size
+        if end > limit:
+            why = "short"
+            found.needs = FRAME_HEAD_BYTES + size
+            break
+        seed = crc32c(pack_seed(file_id, origin + at, kind, flags, zero, subject, size))
+        if crc32c(view[payload:end], seed) != crc:
+            why = "crc"
+            break
+        add_kind(kind)
+        add_subject(subject)
+        add_position(origin + payload)
+        add_size(size)
+        at = end
+        max_frames -= 1
+    found.end = origin + at
+    found.why = why
+    return found
+
+
+@dataclass(slots=True)
+class Window:
+    """A part of a file with the frames that lie wholly in it."""
+
+    view: memoryview
+    origin: int
+    found: Scan
+
+    def payload(self, index: int) -> memoryview:
+        start = self.found.positions[index] - self.origin
+        return self.view[start : start + self.found.sizes[index]]
+
+
+def scan_file(file: File, start: int, file_id: int, limit: int) -> Iterator[Window]:
+    """Windows over file[start:limit]; the last one's `found` says where and why frames ended."""
+    position, size = start, WINDOW_BYTES
+    while True:
+        view = memoryview(file.pread(min(size, limit - position), position))
+        found = scan(view, position, position, file_id)
+        whole_rest_seen = position + len(view) >= limit
+        if found.why == "short" and not whole_rest_seen and found.end + found.needs <= limit:
+            if found.kinds:
+                yield Window(view, position, found)
+            position, size = found.end, max(WINDOW_BYTES, found.needs)
+            continue
+        if found.why == "end" and not whole_rest_seen:
+            yield Window(view, position, found)
+            position, size = found.end, WINDOW_BYTES
+            continue
+        yield Window(view, position, found)
+        return
+
+
+def later_sync(file: File, file_id: int, bad: int, limit: int) -> int | None:
+    """The position of a valid round behind `bad` which says that bytes beyond `bad` had reached the disk.
+
+    Then `bad` is damage; None means that it may be a torn tail.
+    """
+    position = bad
+    while position < limit:
+        data = file.pread(min(WINDOW_BYTES, limit - position), position)
+        view = memoryview(data)
+        at = data.find(ROUND_MAGIC)
+        while at != -1:
+            start = position + at - FRAME_HEAD_BYTES
+            head = memoryview(file.pread(_ROUND_BYTES, start)) if start >= bad else view[:0]
+            found = scan(head, start, start, file_id, max_frames=1)
+            if found.kinds == [FrameKind.ROUND]:
+                _, _, synced_file, synced_position = ROUND.unpack_from(head, FRAME_HEAD_BYTES)
+                if synced_file == file_id and synced_position > bad:
+                    return start
+            at = data.find(ROUND_MAGIC, at + 1)
+        # Windows overlap so that a round across their border is found too.
+        position += max(len(data) - len(ROUND_MAGIC), 1)
+    return None

@@ -1,0 +1,79 @@
+"""Ports: every source of chance, time and I/O that the house uses, as small protocols.
+
+Nobody else calls time.time, os.fsync, random or uuid4: a test can therefore turn the clock, replay a disk
+or drop a write, and a crash can be enumerated instead of waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock in milliseconds since 1970, as record timestamps are."""
+
+    def monotonic_ms(self) -> int:
+        """For deadlines: never goes backwards, has no meaning across processes."""
+
+
+class Chance(Protocol):
+    def uuid(self) -> bytes:
+        """16 random bytes, version 4."""
+
+    def token(self) -> str:
+        """A short random text for member ids and the like."""
+
+
+class File(Protocol):
+    """One open file. Reads and writes name their position; there is no cursor."""
+
+    path: str
+
+    def size(self) -> int: ...
+
+    def pread(self, size: int, position: int) -> bytes:
+        """May return less than `size`, at the end of the file only."""
+
+    def pread_cached(self, size: int, position: int) -> bytes | None:
+        """Like pread, but None when the bytes are not all in memory: never waits for the disk."""
+
+    def pwritev(self, chunks: Sequence[Buffer], position: int) -> None:
+        """Writes all chunks, in order, from `position` on."""
+
+    def fdatasync(self) -> None: ...
+
+    def fsync(self) -> None: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def allocate(self, size: int) -> None:
+        """Reserve space so that writes below `size` cannot run out of it; new bytes read as zero."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The folder tree below a broker's data folder."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, folder: str) -> list[str]: ...
+
+    def make_folder(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def sync_folder(self, path: str) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def lock(self, path: str) -> object:
+        """Hold the returned object as long as the lock is wanted; raises DataFolderLocked."""
