@@ -1,0 +1,156 @@
+"""Where scenarios run: starts brokers, keeps them for a scenario, settles the machine, cleans up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import meter, programs, wire
+from bench.peers import Server, start_kafka, start_mainstem
+from bench.peers.kafka import FLUSH_EACH_BATCH
+from bench.stats import OURS, Bar
+
+KAFKA, KAFKA_FLUSH = "kafka", "kafka-flush"
+IDLE_SHARE = 0.15  # of one core: below it a broker counts as idle
+GB = 1e9
+
+
+class CannotRun(Exception):
+    """What this scenario needs is not here; the text says what."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One question. `measure` is one run of one side; `prepare` is called once for each side it keeps up."""
+
+    name: str
+    title: str
+    conditions: str
+    sides: tuple[str, ...]  # Mainstem first; the order turns from round to round
+    bars: tuple[Bar, ...]
+    measure: Callable[[Lab, str, int], Mapping[str, float]]
+    prepare: Callable[[Lab, Server], None] | None = None  # None: `measure` starts its own brokers
+    tls: bool = False
+    ours_extra: Mapping[str, str] = field(
+        default_factory=dict
+    )  # settings of the broker kept for it, as variables
+    max_rounds: int | None = None  # for what takes long and is judged by itself
+
+
+@dataclass
+class Lab:
+    """One scenario's brokers and data. Everything is stopped and deleted when it is closed."""
+
+    root: Path
+    quick: bool
+    tls: bool = False
+    ours_extra: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[Lab, Server], None] | None = None
+    running: dict[str, Server] = field(default_factory=dict)
+    notes: dict[str, dict[str, float]] = field(default_factory=dict)  # what `prepare` found, by side
+    _launched: list[Server] = field(default_factory=list)
+    _topics: int = 0
+
+    def seconds(self, full: float, quick: float) -> float:
+        return quick if self.quick else full
+
+    def server(self, side: str) -> Server:
+        """The broker kept for this scenario; started and prepared when first asked for."""
+        if side not in self.running:
+            self.running[side] = server = self.launch(side, extra=self.ours_extra if side == OURS else None)
+            if self.prepare:
+                self.prepare(self, server)
+        return self.running[side]
+
+    def launch(
+        self,
+        side: str,
+        *,
+        folder: str | None = None,
+        extra: Mapping[str, str] | None = None,
+        timeout_s: float = 120,
+    ) -> Server:
+        """A broker that the caller stops (or `close` does). The same folder again is a restart."""
+        data = self.root / (folder or side)
+        if side == OURS:
+            server = start_mainstem(side, data, tls=self.tls, extra=extra, ready_timeout_s=timeout_s)
+        else:
+            flush = FLUSH_EACH_BATCH if side == KAFKA_FLUSH else {}
+            server = start_kafka(
+                side, data, tls=self.tls, extra={**flush, **(extra or {})}, ready_timeout_s=timeout_s
+            )
+        self._launched.append(server)
+        return server
+
+    def topic(self, server: Server, partitions: int) -> str:
+        """A new topic that takes records."""
+        self._topics += 1
+        name = f"bench-{self._topics}"
+        with wire.Admin(server.port) as admin:
+            admin.create_topics([name], partitions)
+            admin.wait_until_led(name, partitions)
+        return name
+
+    def settle(self, limit_s: float = 60) -> float:
+        """Writes out what the page cache owes and waits until every broker is idle, so that neither side
+        pays for what the other left behind (dirty pages, merges, deletions). Returns the seconds it took."""
+        started = time.monotonic()
+        os.sync()
+        while time.monotonic() - started < limit_s:
+            alive = [server.pid for server in self._launched if server.process.poll() is None]
+            before = [meter.cpu_s(pid) for pid in alive]
+            time.sleep(0.4)
+            if all(meter.cpu_s(pid) - b < 0.4 * IDLE_SHARE for pid, b in zip(alive, before, strict=True)):
+                break
+        return time.monotonic() - started
+
+    def metered_load(self, server: Server, program: str, topic: str, *options: object) -> dict[str, float]:
+        """One run of a load program, with what it cost the broker beside what it reached."""
+        settled_s = self.settle()
+        others = [other.pid for other in self.running.values() if other is not server]
+        others_before = sum(meter.cpu_s(pid) for pid in others)
+        port = server.tls_port if self.tls and server.tls_port else server.port
+        with meter.metered(server.pid) as cost:
+            result = programs.run(program, port, topic, *options)
+        gb = result["bytes"] / GB
+        result |= {
+            "cpu_s": cost.cpu_s,
+            "cpu_s_per_gb": cost.cpu_s / gb if gb else 0.0,
+            "peak_rss_mb": cost.peak_rss_mb,
+            "settled_s": settled_s,
+            "idle_broker_cpu_s": sum(meter.cpu_s(pid) for pid in others) - others_before,
+        }
+        return result
+
+    def close(self) -> None:
+        for server in self._launched:
+            server.stop()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def drop_caches() -> None:
+    """Cold reads must come from the disk. Only root may do this."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError as e:
+        raise CannotRun(f"dropping the page cache needs root: {e}") from e
+
+
+def read_metrics(server: Server) -> dict[str, float]:
+    """The broker's /metrics, summed over labels."""
+    values: dict[str, float] = {}
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/metrics", timeout=10) as answer:
+        for line in answer.read().decode().splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                with suppress(ValueError):
+                    bare = name.partition("{")[0]
+                    values[bare] = values.get(bare, 0.0) + float(value)
+    return values

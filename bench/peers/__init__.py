@@ -1,0 +1,7 @@
+"""The brokers under measurement, each started and stopped by the same few calls."""
+
+from bench.peers.kafka import start_kafka
+from bench.peers.mainstem import start_mainstem
+from bench.peers.server import Server
+
+__all__ = ["Server", "start_kafka", "start_mainstem"]

@@ -1,0 +1,53 @@
+"""The load programs in load/*.c: compiled when needed, run, their one line of JSON read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BUILD = HERE / ".build"
+SOURCES = HERE / "load"
+FLAGS = ("-O2", "-Wall", "-Wextra")
+LIBRARIES = {"produce": ["-lrdkafka"], "consume": ["-lrdkafka"], "e2e": ["-lrdkafka", "-lpthread"], "raw": []}
+
+
+class LoadFailed(Exception):
+    """A load program could not be built, or a run of it failed."""
+
+
+def program(name: str) -> Path:
+    """The path of the compiled program; compiled again if any source is newer."""
+    binary, source = BUILD / name, SOURCES / f"{name}.c"
+    newest = max(path.stat().st_mtime for path in (source, *SOURCES.glob("*.h")))
+    if binary.exists() and binary.stat().st_mtime >= newest:
+        return binary
+    BUILD.mkdir(exist_ok=True)
+    command = ["gcc", *FLAGS, "-o", str(binary), str(source), *LIBRARIES[name]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        hint = " (on Debian: apt-get install gcc librdkafka-dev)" if "rdkafka" in done.stderr else ""
+        raise LoadFailed(f"{' '.join(command)}: {done.stderr.strip()}{hint}")
+    return binary
+
+
+def start(name: str, port: int, topic: str, *options: object) -> subprocess.Popen[str]:
+    command = [str(program(name)), "-b", f"127.0.0.1:{port}", "-t", topic, *map(str, options)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str], timeout_s: float = 600) -> dict[str, float]:
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        raise LoadFailed(f"{' '.join(map(str, process.args))}: {err.strip() or process.returncode}")  # type: ignore[arg-type]
+    return {name: float(value) for name, value in json.loads(out).items()}
+
+
+def run(name: str, port: int, topic: str, *options: object) -> dict[str, float]:
+    return finish(start(name, port, topic, *options))

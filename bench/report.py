@@ -1,0 +1,106 @@
+"""What is left of a bench: a JSON file with every raw run, and a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.lab import Scenario
+from bench.stats import OURS, Run, Verdict, judge, number, summary
+
+
+@dataclass
+class Outcome:
+    """One scenario as it went."""
+
+    scenario: Scenario
+    runs: list[Run] = field(default_factory=list)
+    error: str = ""  # why runs are missing
+
+    def verdicts(self) -> list[Verdict]:
+        return [verdict for bar in self.scenario.bars if (verdict := judge(bar, self.runs))]
+
+
+def word(verdict: Verdict) -> str:
+    return {None: "reported", True: "reached", False: "missed"}[verdict.passed]
+
+
+def as_json(facts: Mapping[str, object], outcomes: Sequence[Outcome]) -> dict[str, object]:
+    return {**facts, "scenarios": [_scenario_json(outcome) for outcome in outcomes]}
+
+
+def _scenario_json(outcome: Outcome) -> dict[str, object]:
+    scenario = outcome.scenario
+    verdicts = [
+        {
+            "metric": verdict.bar.metric,
+            "bar": verdict.bar.describe(),
+            "limit": verdict.bar.limit,
+            "level": verdict.bar.level,
+            "peer": verdict.bar.peer,
+            "values": list(verdict.values),
+            "median": verdict.value,
+            "verdict": word(verdict),
+        }
+        for verdict in outcome.verdicts()
+    ]
+    return {
+        "name": scenario.name,
+        "title": scenario.title,
+        "conditions": scenario.conditions,
+        "error": outcome.error,
+        "verdicts": verdicts,
+        "medians": {side: summary(outcome.runs, side) for side in scenario.sides},
+        "runs": [
+            {"round": run.round, "side": run.side, "metrics": dict(run.metrics)} for run in outcome.runs
+        ],
+    }
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """One row a bar, as Markdown."""
+    lines = [
+        "| scenario | measured | Mainstem | peer | result (range) | bar | |",
+        "|---|---|---:|---:|---:|---|---|",
+    ]
+    for outcome in outcomes:
+        for verdict in outcome.verdicts():
+            lines.append(_row(outcome, verdict))
+        if outcome.error:
+            lines.append(f"| {outcome.scenario.title} | | | | | | not complete: {_one_line(outcome.error)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _row(outcome: Outcome, verdict: Verdict) -> str:
+    bar, low, high = verdict.bar, min(verdict.values), max(verdict.values)
+    ours = summary(outcome.runs, OURS).get(bar.metric)
+    theirs = summary(outcome.runs, bar.peer).get(bar.metric) if bar.peer else None
+    spread = "" if low == high else f" ({number(low)} to {number(high)})"
+    cells = [
+        outcome.scenario.title,
+        bar.metric,
+        "" if ours is None else number(ours),
+        "" if theirs is None else f"{number(theirs)}",
+        f"**{bar.show(verdict.value)}**{spread}",
+        f"{bar.level}: {bar.describe()}",
+        word(verdict),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _one_line(text: str) -> str:
+    return text.strip().splitlines()[0][:160] if text.strip() else ""
+
+
+def markdown(facts: Mapping[str, object], outcomes: Sequence[Outcome], plot_name: str | None) -> str:
+    """The whole page: conditions first, so that nobody reads a number without them."""
+    changed = " (with local changes)" if facts["dirty"] else ""
+    lines = [f"# Bench, {facts['date']}, commit {facts['commit']}{changed}", ""]
+    for title in ("machine", "versions", "conditions"):
+        section = facts[title]
+        if isinstance(section, Mapping):
+            lines += [f"- **{key}**: {value}" for key, value in section.items()]
+    lines += ["", table(outcomes)]
+    if plot_name:
+        lines += [f"![ratios and bars]({plot_name})", ""]
+    return "\n".join(lines)

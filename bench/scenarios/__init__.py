@@ -1,0 +1,28 @@
+"""Every scenario, in the order in which they run. One file per kind of question."""
+
+from bench.lab import Scenario
+from bench.scenarios import (
+    cold,
+    columns,
+    consume,
+    interference,
+    latency,
+    many_topics,
+    merge,
+    produce,
+    ready,
+    small_requests,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    *produce.SCENARIOS,
+    *small_requests.SCENARIOS,
+    *consume.SCENARIOS,
+    *ready.SCENARIOS,
+    *columns.SCENARIOS,
+    *cold.SCENARIOS,
+    *merge.SCENARIOS,
+    *interference.SCENARIOS,
+    *latency.SCENARIOS,
+    *many_topics.SCENARIOS,
+)

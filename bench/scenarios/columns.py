@@ -1,0 +1,48 @@
+"""Produce 100 B again, with what real producers switch on: idempotence, zstd, TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from bench.lab import KAFKA, Lab, Scenario
+from bench.peers import Server
+from bench.scenarios.warm import warm_up
+from bench.stats import OURS, Bar
+
+PARTITIONS = 10
+COLUMNS = {
+    "idempotent": ["-X", "enable.idempotence=true"],
+    "zstd": ["-X", "compression.codec=zstd"],
+    "tls": [],
+}
+
+
+def options_for(column: str, server: Server) -> list[str]:
+    return server.client_options() if column == "tls" else COLUMNS[column]
+
+
+def prepare(lab: Lab, server: Server, column: str) -> None:
+    warm_up(lab, server, "produce", PARTITIONS, "-s", 100, *options_for(column, server))
+
+
+def measure(lab: Lab, side: str, _round: int, *, column: str) -> Mapping[str, float]:
+    server = lab.server(side)
+    topic = lab.topic(server, PARTITIONS)
+    options = ("-p", PARTITIONS, "-s", 100, "-d", lab.seconds(5, 3), *options_for(column, server))
+    return lab.metered_load(server, "produce", topic, *options)
+
+
+SCENARIOS = tuple(
+    Scenario(
+        name=f"produce-{column}",
+        title=f"Produce 100 B, {PARTITIONS} partitions, {column}",
+        conditions=f"librdkafka, acks=all, {column}; payload of hex digits, which compresses to about half",
+        sides=(OURS, KAFKA),
+        bars=(Bar("records_per_s", "at least", None, "REPORT", KAFKA),),
+        measure=partial(measure, column=column),
+        prepare=partial(prepare, column=column),
+        tls=column == "tls",
+    )
+    for column in COLUMNS
+)

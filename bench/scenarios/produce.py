@@ -1,0 +1,45 @@
+"""Produce with librdkafka: Mainstem syncs before it answers, Kafka does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from bench.lab import KAFKA, Lab, Scenario
+from bench.peers import Server
+from bench.scenarios.warm import warm_up
+from bench.stats import OURS, Bar
+
+RUN_S, QUICK_S = 5.0, 3.0
+MOST_MB = 200
+
+
+def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> None:
+    warm_up(lab, server, "produce", partitions, "-s", record_bytes)
+
+
+def measure(lab: Lab, side: str, _round: int, *, partitions: int, record_bytes: int) -> Mapping[str, float]:
+    server = lab.server(side)
+    topic = lab.topic(server, partitions)
+    options = ("-p", partitions, "-s", record_bytes, "-d", lab.seconds(RUN_S, QUICK_S))
+    return lab.metered_load(server, "produce", topic, *options)
+
+
+def scenario(partitions: int, record_bytes: int, least: float) -> Scenario:
+    size = "1k" if record_bytes == 1024 else f"{record_bytes}b"
+    return Scenario(
+        name=f"produce-{size}-{partitions}p",
+        title=f"Produce {record_bytes} B, {partitions} partition{'s' if partitions > 1 else ''}",
+        conditions="librdkafka, one producer, acks=all, its default batching; records spread evenly",
+        sides=(OURS, KAFKA),
+        bars=(
+            Bar("records_per_s", "at least", least, "MUST", KAFKA),
+            Bar("cpu_s_per_gb", "at most", 1 / 3, "MUST", KAFKA),
+            Bar("peak_rss_mb", "at most", MOST_MB, "MUST", unit="MB"),
+        ),
+        measure=partial(measure, partitions=partitions, record_bytes=record_bytes),
+        prepare=partial(prepare, partitions=partitions, record_bytes=record_bytes),
+    )
+
+
+SCENARIOS = (scenario(1, 100, 1.5), scenario(100, 100, 1.5), scenario(1, 1024, 1.0), scenario(100, 1024, 1.0))

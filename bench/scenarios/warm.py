@@ -1,0 +1,21 @@
+"""Warm-up: the scenario's own load on a topic of its own, for both sides alike, before anything counts.
+
+A JVM compiles its hot paths only after they ran for a while: after a cold start Kafka reaches a third of
+its small-request rate. 12 s of the same load brings it to where it stays.
+"""
+
+from __future__ import annotations
+
+from bench import programs
+from bench.lab import Lab
+from bench.peers import Server
+
+WARM_S, WARM_QUICK_S = 12.0, 5.0
+
+
+def warm_up(lab: Lab, server: Server, program: str, partitions: int, *options: object) -> str:
+    """Returns the topic, which now holds records."""
+    topic = lab.topic(server, partitions)
+    port = server.tls_port if lab.tls and server.tls_port else server.port
+    programs.run(program, port, topic, "-p", partitions, "-d", lab.seconds(WARM_S, WARM_QUICK_S), *options)
+    return topic
