@@ -1,7 +1,8 @@
 """Keep files and functions small enough to read: `python tools/budgets.py` from the root of the repository.
 
 Budgets: 600 lines a file, 80 lines a function, 8 parameters. An exception is listed below with its reason;
-one that is no longer needed fails too. Test files need distinct names, because pytest imports them by name alone.
+one that is no longer needed fails too. Test files need distinct names, because pytest imports them by name
+alone.
 """
 
 from __future__ import annotations
