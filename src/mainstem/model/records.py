@@ -107,14 +107,14 @@ def record_keys(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> list[RecordK
 
 
 def first_at_or_after(
-    batch: Data, timestamp_ms: int, max_bytes: int = MAX_RECORDS_BYTES
+    batch: Data, timestamp_ms: int, max_bytes: int = MAX_RECORDS_BYTES, *, from_offset: int = 0
 ) -> tuple[int, int] | None:
     """Offset and timestamp of the first record, in offset order, that is at least as late as asked."""
     header = read_header(batch)
     if header.max_timestamp_ms < timestamp_ms:
         return None
     for offset, record_ms in _times(batch, max_bytes):
-        if record_ms >= timestamp_ms:
+        if record_ms >= timestamp_ms and offset >= from_offset:
             return offset, record_ms
     return None
 
@@ -235,7 +235,7 @@ _Signed = tuple[int, int, int, int, int, int, int, int]
 
 
 def _finish(out: bytearray, base_offset: int, leader_epoch: int, signed: _Signed) -> bytearray:
-    """`out` holds room for the header, then plain records: compress them as `signed` says, write the header."""
+    """`out` is room for the header, then plain records: compress those as `signed` says, write the header."""
     codec = signed[0] & CODEC_MASK
     if codec != NO_CODEC:
         out[BATCH_OVERHEAD:] = compress(codec, out[BATCH_OVERHEAD:])

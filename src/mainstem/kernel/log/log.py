@@ -66,7 +66,7 @@ class Log:
             self._note_moved(places)
         self._housekeeper = ThreadPoolExecutor(1, "housekeeper")
         self._preparing: Future[None] | None = None
-        self.on_synced: Callable[[Round], None] | None = None  # after every round, places added
+        self.on_synced: Callable[[Round], None] | None = None  # after every round, before anyone is told
         self.on_sealed: Callable[[int], None] | None = None  # a file is finished and named so
         self._post_any = post
         self._writer = JournalWriter(
@@ -149,11 +149,11 @@ class Log:
                     place.link,
                 )
         self._synced = (done.file.file_id, done.file.position)
+        if self.on_synced is not None:
+            self.on_synced(done)
         for append in done.appends:
             if append.done is not None:
                 append.done(append)
-        if self.on_synced is not None:
-            self.on_synced(done)
 
     # --- files ---------------------------------------------------------------------------------
 
