@@ -41,11 +41,13 @@ def extensions() -> list[Extension]:
         if not (ROOT / source).exists():
             continue
         try:
-            found += cythonize(
-                [Extension(module, [str(source)], optional=True)], compiler_directives=DIRECTIVES
-            )
+            made = cythonize([Extension(module, [str(source)])], compiler_directives=DIRECTIVES)
         except CompileError as error:
             print(f"warning: {module} will run uncompiled: {error}", file=sys.stderr)
+            continue
+        for extension in made:
+            extension.optional = True  # set here, since cythonize makes new ones without it
+        found += made
     return found
 
 
