@@ -5,7 +5,8 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Compiling is a step of its own, below: an installation never waits for it or fails with it.
+PIP := MAINSTEM_NO_COMPILE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The modules that are compiled where possible: those with a .pxd beside them.
 PXD := $(shell find src -name '*.pxd')
@@ -26,7 +27,7 @@ help:
 run: $(VENV)/.compiled
 	@$(BIN)/mainstem demo $(ARGS)
 
-test: $(VENV)/.test
+test: $(VENV)/.test $(VENV)/.compiled
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(VENV)/.lint
@@ -41,10 +42,10 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench $(VENV)/.compiled
 	$(BIN)/python -m bench $(ARGS)
 
-test-peers: $(VENV)/.test
+test-peers: $(VENV)/.test $(VENV)/.compiled
 	$(BIN)/python -m pytest -m peers $(ARGS)
 
 clean:
@@ -65,10 +66,12 @@ $(VENV)/.base: pyproject.toml setup.py | $(BIN)/python
 
 # A compiled module hides its source: compile again whenever that changes.
 $(VENV)/.compiled: $(VENV)/.base $(HOT)
-	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@if command -v "$${CC:-cc}" >/dev/null; \
+	then $(BIN)/python setup.py --quiet build_ext --inplace; \
+	else echo "No C compiler here: hot modules run uncompiled, slower (see mainstem doctor)"; fi
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(VENV)/.compiled
+$(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(VENV)/.base
 
 $(VENV)/.test:
 	@$(PIP) --no-build-isolation --editable '.[demo,test]'
