@@ -7,7 +7,7 @@ docs/operate/config.md are all derived from it. Units are in the names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,6 +153,15 @@ class Topics:
     message_timestamp_after_max_ms: int = setting(
         duration_ms(0), HOUR_MS, "How far ahead a timestamp may be (message.timestamp.after.max.ms)."
     )
+
+    def configs(self) -> Mapping[str, str]:
+        """Those that a topic can override, by Kafka's names and as its texts."""
+        own = ("auto_create", "default_partitions", "max_partitions", "durability")
+        values = {spec.name: getattr(self, spec.name) for spec in fields(self) if spec.name not in own}
+        return {
+            name.replace("_", "."): ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in values.items()
+        }
 
 
 @dataclass(frozen=True)

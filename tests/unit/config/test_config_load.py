@@ -182,3 +182,14 @@ def test_every_setting_says_what_it_is_for_and_its_default_is_allowed():
     for setting in SETTINGS.values():
         assert setting.help.endswith("."), setting.key
         assert setting.kind.parse(setting.default) == setting.default, setting.key
+
+
+def test_topic_defaults_are_told_by_kafkas_names():
+    configs = load(
+        {"topics.cleanup_policy": "compact,delete", "topics.retention_ms": "1d"}, {}
+    ).topics.configs()
+    assert configs["cleanup.policy"] == "compact,delete"
+    assert configs["retention.ms"] == "86400000"
+    assert configs["message.timestamp.after.max.ms"] == "3600000"
+    assert "default.partitions" not in configs
+    assert "auto.create" not in configs
