@@ -16,6 +16,7 @@ LIST = ROOT / "src" / "mainstem" / "model" / "hot.py"
 # Bounds stay checked: these modules read bytes from the network. Annotations stay what they are in Python, so
 # that `int` has no upper end unless a .pxd file says so.
 DIRECTIVES = {"language_level": 3, "annotation_typing": False, "wraparound": False}
+FLAGS = ["-g0"] if os.name == "posix" else []  # debug symbols would be four fifths of the module
 
 
 def hot_modules() -> list[str]:
@@ -41,12 +42,13 @@ def extensions() -> list[Extension]:
         if not (ROOT / source).exists():
             continue
         try:
-            made = cythonize([Extension(module, [str(source)])], compiler_directives=DIRECTIVES)
+            extension = Extension(module, [str(source)], extra_compile_args=FLAGS)
+            made = cythonize([extension], build_dir="build/cython", compiler_directives=DIRECTIVES)
         except CompileError as error:
             print(f"warning: {module} will run uncompiled: {error}", file=sys.stderr)
             continue
         for extension in made:
-            extension.optional = True  # set here, since cythonize makes new ones without it
+            extension.optional = True  # here, since cythonize makes new ones without it
         found += made
     return found
 
