@@ -6,13 +6,22 @@ called by the writer's thread (when a file fills up early) and the housekeeper's
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from mainstem.kernel.log.journal import JournalFile
-from mainstem.kernel.log.layout import FILE_HEAD, FileKind, file_head, journal_name, places_name, run_name
+from mainstem.kernel.log.layout import (
+    FILE_HEAD,
+    FileKind,
+    file_head,
+    journal_name,
+    places_name,
+    run_name,
+    snapshot_name,
+)
 from mainstem.kernel.log.manifest import JournalEntry, Manifest, write_manifest
 from mainstem.model.ports import Disk, File
 
@@ -60,10 +69,15 @@ class Files:
         return ready.capacity if ready is not None else 0
 
     def prepare_next(self, *, zero: bool) -> None:
-        """Have a file ready before it is needed; OSError when the disk has no room for it."""
+        """Have a file ready before it is needed; OSError when the disk has no room for it.
+
+        It counts as ready once its space is taken; filling it with zeros comes after that.
+        """
         with self._preparing:
             if self._ready is None:
-                self._ready = self._create_journal(zero=zero)
+                ready = self._ready = self._create_journal()
+                if zero:
+                    self._fill(ready.file)
 
     def adopt_next(self, ready: JournalFile) -> None:
         """A file that recovery found prepared and unused."""
@@ -80,23 +94,22 @@ class Files:
         assert ready is not None
         return ready
 
-    def _create_journal(self, *, zero: bool) -> JournalFile:
+    def _create_journal(self) -> JournalFile:
         file_id = self._new_file_id()
         path = self.path(journal_name(file_id))
         file = self.disk.open(path, create=True)
         try:
             file.truncate(0)
             file.allocate(self.file_bytes)
-            if zero:
-                self._fill(file)
             file.pwritev([file_head(FileKind.JOURNAL, file_id)], 0)
             file.fsync()
             self.disk.sync_folder(self.path("files"))
+            self.change(lambda now: replace(now, journals=(*now.journals, JournalEntry(file_id))))
         except OSError:
+            # The manifest does not name it, or this would be StorageFailed.
             file.close()
             self.disk.remove(path)
             raise
-        self.change(lambda now: replace(now, journals=(*now.journals, JournalEntry(file_id))))
         return JournalFile(file_id, file, FILE_HEAD.size, self.file_bytes)
 
     def _new_file_id(self) -> int:
@@ -107,7 +120,7 @@ class Files:
             return file_id
 
     def _fill(self, file: File) -> None:
-        for at in range(0, self.file_bytes, len(ZERO_PIECE)):
+        for at in range(FILE_HEAD.size, self.file_bytes, len(ZERO_PIECE)):
             if self._hurry:
                 return
             file.pwritev([ZERO_PIECE[: self.file_bytes - at]], at)
@@ -147,18 +160,27 @@ class Files:
             )
 
         self.change(edit)
-        self.remove_unnamed()
+        for file_id in file_ids:
+            for name in (journal_name(file_id), run_name(file_id), places_name(file_id)):
+                with contextlib.suppress(FileNotFoundError):
+                    self.disk.remove(self.path(name))
 
     def remove_unnamed(self) -> list[str]:
-        """Delete leftovers: files in our folders that the manifest does not name."""
+        """Delete leftovers: files in our folders that the manifest does not name.
+
+        Only before the log serves: later there are files that are being made and not yet named.
+        """
         manifest = self.manifest
         named = {journal_name(entry.file_id) for entry in manifest.journals}
         named |= {run_name(entry.file_id) for entry in manifest.runs}
         named |= {places_name(entry.file_id) for entry in manifest.journals}
         named |= {places_name(entry.file_id) for entry in manifest.runs}
+        named |= {snapshot_name(entry.number) for entry in manifest.snapshots}
         removed = []
-        for name in self.disk.list(self.path("files")):
-            if f"files/{name}" not in named and name.endswith((".journal", ".run", ".places", ".new")):
-                self.disk.remove(self.path(f"files/{name}"))
-                removed.append(name)
+        for folder in ("files", "snapshots"):
+            for name in self.disk.list(self.path(folder)):
+                path = f"{folder}/{name}"
+                if path not in named and name.endswith((".journal", ".run", ".places", ".state", ".new")):
+                    self.disk.remove(self.path(path))
+                    removed.append(name)
         return removed

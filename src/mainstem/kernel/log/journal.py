@@ -88,15 +88,19 @@ class JournalFile:
 
 
 class Round:
-    """What one write put on disk; `sealed` is the file that was finished just before it, if any."""
+    """What one write put on disk; `sealed` is the file that was finished just before it, if any.
 
-    __slots__ = ("appends", "bytes", "file", "sealed")
+    `end` is where the round ends: by the time the owner looks, `file.position` may be a later round's.
+    """
+
+    __slots__ = ("appends", "bytes", "end", "file", "sealed")
 
     def __init__(
         self, appends: list[Append], file: JournalFile, sealed: JournalFile | None, size: int
     ) -> None:
         self.appends = appends
         self.file = file
+        self.end = file.position
         self.sealed = sealed
         self.bytes = size
 
@@ -110,6 +114,7 @@ class JournalWriter:
         *,
         max_frames: int,
         next_file: Callable[[], JournalFile],
+        next_ready: Callable[[], bool],
         post: Callable[[Callable[[Round], None], Round], object],
         on_round: Callable[[Round], None],
         on_failure: Callable[[BaseException], None],
@@ -118,6 +123,7 @@ class JournalWriter:
         self._active = active
         self._max_frames = max_frames
         self._next_file = next_file
+        self._next_ready = next_ready
         self._post = post
         self._on_round = on_round
         self._on_failure = on_failure
@@ -126,6 +132,7 @@ class JournalWriter:
         self._pending: deque[Append] = deque()
         self._idle = False
         self._closing = False
+        self._failed = False
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
@@ -144,24 +151,32 @@ class JournalWriter:
         self._wake.put(None)
         if self._thread.is_alive():
             self._thread.join()
+        else:
+            self.run_pending()
+
+    def run_pending(self) -> None:
+        """Write all that is pending, on the caller's thread: for owners that did not `start`, and by it."""
+        try:
+            while self._pending and not self._failed:
+                self._write_round()
+        except BaseException as error:  # nobody is told anything any more; the process has to end
+            self._failed = True
+            self._on_failure(error)
 
     # --- the writer's own thread ---------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            while True:
-                if not self._pending:
-                    # Say "idle" first, then look again: a submit in between sees the word or is seen.
-                    self._idle = True
-                    if not self._pending:
-                        if self._closing:
-                            return
-                        self._wake.get()
-                    self._idle = False
-                    continue
-                self._write_round()
-        except BaseException as error:  # the thread ends here, and with it the process
-            self._on_failure(error)
+        while not self._failed:
+            if self._pending:
+                self.run_pending()
+                continue
+            # Say "idle" first, then look again: a submit in between sees the word or is seen.
+            self._idle = True
+            if not self._pending:
+                if self._closing:
+                    return
+                self._wake.get()
+            self._idle = False
 
     def _take(self) -> tuple[list[Append], int]:
         pending = self._pending
@@ -177,9 +192,11 @@ class JournalWriter:
         appends, size = self._take()
         sealed = None
         if self._is_full(size, len(appends)):
+            # The next file first: if there is no room for one, this file stays the last and can be opened.
+            following = self._next_file()
             sealed = self._active
             self._seal(sealed)
-            self._active = self._next_file()
+            self._active = following
         active = self._active
         if active.position + size + SEAL_FRAME_BYTES > active.capacity:
             # A round larger than a whole file: the file grows to hold it.
@@ -194,9 +211,12 @@ class JournalWriter:
 
     def _is_full(self, size: int, count: int) -> bool:
         active = self._active
-        if active.position + size + SEAL_FRAME_BYTES <= active.capacity:
-            return active.frames + count >= self._max_frames and active.frames > 0
-        return active.frames > 0
+        if active.frames == 0:
+            return False
+        if active.position + size + SEAL_FRAME_BYTES > active.capacity:
+            return True
+        # The number of frames is a soft limit: not worth waiting for a file, or dying on a full disk.
+        return active.frames + count >= self._max_frames and self._next_ready()
 
     def _frames(self, appends: list[Append], active: JournalFile) -> list[Buffer]:
         """The bytes of a round, and the positions it gives to its appends."""

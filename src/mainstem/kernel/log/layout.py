@@ -82,8 +82,12 @@ ENTRY_HEAD = Struct(">IB3xI")
 
 # A link's payload, followed by `overlay` bytes of msgpack (extra headers, new key). Body file 0 means the
 # frame that holds the link; the body's position is then counted back from the link's own position.
-#   base offset 8 | body file 8 | body position 8 | body size 4 | first record 4 | records 4 | max timestamp 8
-LINK = Struct(">qQQIIIq")
+# The crc is over the fields before it and the overlay: readers of one link do not read its whole frame.
+#   base offset 8 | body file 8 | body position 8 | body size 4 | first record 4 | records 4
+#   | max timestamp 8 | crc 4
+LINK_FIELDS = Struct(">qQQIIIq")
+LINK_CRC = Struct(">I")
+LINK_BYTES = LINK_FIELDS.size + LINK_CRC.size
 
 # One frame holds at most this much; what must be all or none has to fit into it.
 MAX_ATOMIC_BYTES = 8 << 20
@@ -136,11 +140,19 @@ def check_file_head(head: Buffer, kind: FileKind, path: str) -> int:
 
 
 def pack_link(link: Link) -> bytes:
-    return LINK.pack(*link[:7]) + link.overlay
+    fields = LINK_FIELDS.pack(*link[:7])
+    return fields + LINK_CRC.pack(crc32c(link.overlay, crc32c(fields))) + link.overlay
 
 
-def unpack_link(payload: Buffer) -> Link:
-    return Link._make((*LINK.unpack_from(payload), bytes(payload[LINK.size :])))
+def unpack_link(payload: Buffer) -> Link | None:
+    """None when the bytes are not a link or were damaged."""
+    if len(payload) < LINK_BYTES:
+        return None
+    overlay = bytes(payload[LINK_BYTES:])
+    (crc,) = LINK_CRC.unpack_from(payload, LINK_FIELDS.size)
+    if crc32c(overlay, crc32c(bytes(payload[: LINK_FIELDS.size]))) != crc:
+        return None
+    return Link._make((*LINK_FIELDS.unpack_from(payload), overlay))
 
 
 def pack_overlay(overlay: Overlay) -> bytes:

@@ -7,16 +7,25 @@ other threads: it touches only tables that grow at their end or are replaced who
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from mainstem.kernel.log.entries import Entry, pack_atomic
 from mainstem.kernel.log.files import Files
-from mainstem.kernel.log.journal import Append, JournalFile, JournalWriter, NewPlace, Round
-from mainstem.kernel.log.layout import FRAME_HEAD_BYTES, FrameKind, snapshot_name
+from mainstem.kernel.log.journal import (
+    ROUND_FRAME_BYTES,
+    SEAL_FRAME_BYTES,
+    Append,
+    JournalFile,
+    JournalWriter,
+    NewPlace,
+    Round,
+)
+from mainstem.kernel.log.layout import FILE_HEAD, FRAME_HEAD_BYTES, FrameKind, snapshot_name
 from mainstem.kernel.log.manifest import Manifest, SnapshotEntry
 from mainstem.kernel.log.places import Place, Places, PlaceTable
 from mainstem.kernel.log.reader import BodyReader
@@ -31,6 +40,8 @@ events = get_log(__name__)
 
 Done = Callable[[Append], None]
 Position = tuple[int, int]  # file id, position
+# What an append takes besides its payload when it is alone in its round.
+APPEND_OVERHEAD_BYTES = FRAME_HEAD_BYTES + ROUND_FRAME_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +61,20 @@ class Log:
         options: LogOptions,
         post: Callable[[Callable[[Round], None], Round], object],
         on_failure: Callable[[BaseException], None],
+        housekeeper: Executor | None = None,
     ) -> None:
+        """`housekeeper` runs file work in order, off the owner's thread; a thread of its own by default."""
         self.files: Files = recovered.files
         self.warnings = recovered.warnings
         self._options = options
         self._reserve = min(options.reserve_bytes, options.file_bytes // 4)
-        self._sealed: tuple[Places, ...] = tuple(recovered.sealed)
+        # The last part of the reserve: for the few frames that nobody asks room for.
+        self._slack = self._reserve // 16
+        self._no_space = False  # the last attempt to make a file failed for want of space
+        # Oldest first, the active file's table last: one tuple, so that readers on other threads never see a
+        # file twice or not at all while it is being rolled.
         self._table = recovered.table
+        self._tables: tuple[Places, ...] = (*recovered.sealed, recovered.table)
         self._active = recovered.active
         self._synced: Position = (recovered.active.file_id, recovered.active.position)
         self._pending_bytes = 0
@@ -64,8 +82,13 @@ class Log:
         self.reader.use(recovered.active.file_id, recovered.active.file)
         for places in recovered.sealed:
             self._note_moved(places)
-        self._housekeeper = ThreadPoolExecutor(1, "housekeeper")
+        self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
+        self._closed = False
         self._preparing: Future[None] | None = None
+        self._unnamed_seals: list[
+            tuple[int, int]
+        ] = []  # the housekeeper's: finished, not yet in the manifest
+        self._on_failure = on_failure
         self.on_synced: Callable[[Round], None] | None = None  # after every round, before anyone is told
         self.on_sealed: Callable[[int], None] | None = None  # a file is finished and named so
         self._post_any = post
@@ -73,6 +96,7 @@ class Log:
             recovered.active,
             max_frames=options.file_frames,
             next_file=self.files.take_next,
+            next_ready=lambda: self.files.next_capacity > 0,
             post=post,
             on_round=self._on_round,
             on_failure=on_failure,
@@ -99,14 +123,30 @@ class Log:
     def close(self) -> None:
         """Everything appended is on disk, and its rounds are posted, when this returns."""
         self._writer.close()
+        self._closed = True
         self._housekeeper.shutdown()
+
+    def run_pending(self) -> None:
+        """Write what was appended, on this thread: for owners that do not `start` (tests, simulations)."""
+        self._writer.run_pending()
 
     # --- append --------------------------------------------------------------------------------
 
     def check_room(self, size: int, *, essential: bool = False) -> None:
-        """Refuse before an offset is given: what is admitted here will find its place on disk."""
-        room = self._active.capacity - self._active.position - self._pending_bytes + self.files.next_capacity
-        if room - size < (0 if essential else self._reserve) and not self._grows(size):
+        """Refuse before an offset is given: what is admitted here will find its place on disk.
+
+        Everything pending may go to the next file together, and the rest of this one be lost: hence `max`.
+        """
+        active = self._active
+        room = max(active.capacity - active.position, self.files.next_capacity - FILE_HEAD.size)
+        room -= self._pending_bytes + size + APPEND_OVERHEAD_BYTES + SEAL_FRAME_BYTES
+        if room >= (self._slack if essential else self._reserve) or self._grows(size):
+            return
+        # No file is ready: either there is no space, or it is being made and will be there in a moment.
+        free = self.files.disk.free_bytes(self.files.folder)
+        if free >= self._options.file_bytes:
+            self.prepare()
+        if self._no_space or free < self._options.file_bytes + self._reserve:
             raise DiskFull(f"no space for another journal file in {self.files.folder}")
 
     def _grows(self, size: int) -> bool:
@@ -128,7 +168,7 @@ class Log:
         self._submit(Append(FrameKind.ATOMIC, 0, payload, places, done))
 
     def _submit(self, append: Append) -> None:
-        self._pending_bytes += FRAME_HEAD_BYTES + len(append.payload)
+        self._pending_bytes += APPEND_OVERHEAD_BYTES + len(append.payload)
         self._writer.submit(append)
 
     def _on_round(self, done: Round) -> None:
@@ -136,7 +176,7 @@ class Log:
             self._rolled(done.sealed, done.file)
         add = self._table.add
         for append in done.appends:
-            self._pending_bytes -= FRAME_HEAD_BYTES + len(append.payload)
+            self._pending_bytes -= APPEND_OVERHEAD_BYTES + len(append.payload)
             position = append.position
             for place in append.places:
                 add(
@@ -148,42 +188,79 @@ class Log:
                     place.max_timestamp_ms,
                     place.link,
                 )
-        self._synced = (done.file.file_id, done.file.position)
         if self.on_synced is not None:
             self.on_synced(done)
         for append in done.appends:
             if append.done is not None:
                 append.done(append)
+        # Last: a snapshot that is begun by one of those above must not claim what follows it.
+        self._synced = (done.file.file_id, done.end)
 
     # --- files ---------------------------------------------------------------------------------
 
     def _rolled(self, sealed: JournalFile, active: JournalFile) -> None:
-        self._sealed = (*self._sealed, self._table)
         self._table = PlaceTable(active.file_id)
+        self._tables = (*self._tables, self._table)
         self._active = active
         self.reader.use(active.file_id, active.file)
-        self._housekeeper.submit(self._finish_sealed, sealed.file_id, sealed.position)
+        file_id, size = sealed.file_id, sealed.position
+        self._keep_house(lambda: self._finish_sealed(file_id, size))
         self.prepare()
 
     def _finish_sealed(self, file_id: int, size: int) -> None:
-        self.files.seal(file_id, size)
-        if self.on_sealed is not None:
-            self.on_sealed(file_id)
+        self._unnamed_seals.append((file_id, size))
+        self._name_seals()
+
+    def _name_seals(self) -> None:
+        """Put finished files into the manifest; on a full disk that has to wait until something was freed."""
+        while self._unnamed_seals:
+            file_id, size = self._unnamed_seals[0]
+            try:
+                self.files.seal(file_id, size)
+            except OSError as error:
+                self._tolerate(error, "no space to note that a journal file is finished")
+                return
+            self._unnamed_seals.pop(0)
+            if self.on_sealed is not None:
+                self.on_sealed(file_id)
 
     def prepare(self) -> None:
         """Have the next file made in the background, unless it is there or being made."""
         if not self.files.next_capacity and (self._preparing is None or self._preparing.done()):
-            self._preparing = self._housekeeper.submit(self._prepare)
+            self._preparing = self._keep_house(self._prepare)
 
     def _prepare(self) -> None:
         try:
             self.files.prepare_next(zero=True)
+            self._no_space = False
         except OSError as error:
-            events.warning("no space for the next journal file", folder=self.files.folder, why=str(error))
+            self._no_space = True
+            self._tolerate(error, "no space for the next journal file")
+        self._name_seals()
+
+    def _tolerate(self, error: OSError, message: str) -> None:
+        """A full disk is a state to live with. Any other error means that the disk cannot be trusted."""
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise error
+        events.warning(message, folder=self.files.folder, why=str(error))
 
     def background(self, work: Callable[[], None]) -> Future[None]:
         """Run file work in order, off the owner's thread."""
         return self._housekeeper.submit(work)
+
+    def _keep_house(self, work: Callable[[], None]) -> Future[None] | None:
+        """The log's own file work: what it raises ends the process.
+
+        Nothing is begun once the log is closed: recovery takes up what was left undone.
+        """
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._on_failure(error)
+
+        return None if self._closed else self._housekeeper.submit(guarded)
 
     def _open_body(self, file_id: int) -> File:
         if any(entry.file_id == file_id for entry in self.files.manifest.runs):
@@ -193,7 +270,7 @@ class Log:
     @property
     def sealed(self) -> tuple[Places, ...]:
         """Indexes of finished files, oldest first."""
-        return self._sealed
+        return self._tables[:-1]
 
     @property
     def active_table(self) -> PlaceTable:
@@ -202,15 +279,16 @@ class Log:
     def replace_sealed(self, gone: set[int], new: list[Places]) -> None:
         """After a merge, or when a sidecar is ready: `new` takes the place of the oldest of `gone`."""
         kept: list[Places] = []
-        for places in self._sealed:
+        for places in self._tables[:-1]:
             if places.file_id in gone:
                 kept.extend(new)
                 new = []
             else:
                 kept.append(places)
-        self._sealed = tuple(kept)
+        # Where bodies went is known before anyone can find a place that needs it.
         for places in kept:
             self._note_moved(places)
+        self._tables = (*kept, self._table)
         for file_id in gone - {places.file_id for places in kept}:
             self.reader.forget(file_id)
 
@@ -225,32 +303,14 @@ class Log:
         self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
     ) -> list[Place]:
         """Places that hold offsets from `offset` to below `upto`; at least one if there is any."""
-        table = self._table
-        span = table.span(partition)
+        tables = self._tables
+        span = tables[-1].span(partition)
         if span is not None and span.first_offset <= offset:
-            found = table.find(partition, offset, max_bytes, wait)
+            found = tables[-1].find(partition, offset, max_bytes, wait)
         else:
-            found = self._find_sealed(partition, offset, max_bytes, wait)
+            found = _find(tables, partition, offset, max_bytes, wait)
         while found and found[-1].base >= upto:
             found.pop()
-        return found
-
-    def _find_sealed(self, partition: int, offset: int, max_bytes: int, wait: bool) -> list[Place]:
-        tables: list[Places] = []
-        for places in (self._table, *reversed(self._sealed)):
-            span = places.span(partition)
-            if span is None or span.last_offset < offset:
-                continue
-            tables.append(places)
-            if span.first_offset <= offset:
-                break
-        found: list[Place] = []
-        for places in reversed(tables):
-            more = places.find(partition, offset, max_bytes, wait)
-            found += more
-            max_bytes -= sum(place.size for place in more)
-            if max_bytes <= 0:
-                break
         return found
 
     def read(
@@ -262,20 +322,18 @@ class Log:
 
     def first_at_or_after(self, partition: int, timestamp_ms: int) -> Place | None:
         """The first place, in offset order, whose batch reaches the timestamp. May wait for the disk."""
-        for places in (*self._sealed, self._table):
+        for places in self._tables:
             span = places.span(partition)
             if span is not None and span.max_timestamp_ms >= timestamp_ms:
                 return places.find_time(partition, timestamp_ms, True)
         return None
 
     def max_timestamp_ms(self, partition: int) -> int | None:
-        spans = [span for places in (*self._sealed, self._table) if (span := places.span(partition))]
+        spans = [span for places in self._tables if (span := places.span(partition))]
         return max((span.max_timestamp_ms for span in spans), default=None)
 
     def size_bytes(self, partition: int) -> int:
-        return sum(
-            span.total_bytes for places in (*self._sealed, self._table) if (span := places.span(partition))
-        )
+        return sum(span.total_bytes for places in self._tables if (span := places.span(partition)))
 
     # --- snapshots -----------------------------------------------------------------------------
 
@@ -306,3 +364,23 @@ class Log:
             path = self.files.path(snapshot_name(gone.number))
             if self.files.disk.exists(path):
                 self.files.disk.remove(path)
+
+
+def _find(tables: tuple[Places, ...], partition: int, offset: int, max_bytes: int, wait: bool) -> list[Place]:
+    """Places across files: back to the file that holds `offset`, then forward until max_bytes are reached."""
+    holding: list[Places] = []
+    for places in reversed(tables):
+        span = places.span(partition)
+        if span is None or span.last_offset < offset:
+            continue
+        holding.append(places)
+        if span.first_offset <= offset:
+            break
+    found: list[Place] = []
+    for places in reversed(holding):
+        more = places.find(partition, offset, max_bytes, wait)
+        found += more
+        max_bytes -= sum(place.size for place in more)
+        if max_bytes <= 0:
+            break
+    return found

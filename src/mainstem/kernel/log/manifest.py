@@ -18,10 +18,12 @@ from mainstem.kernel.log.layout import (
     frame_head,
 )
 from mainstem.kernel.log.scan import scan
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import CorruptFile, StorageFailed
 from mainstem.model.ports import Disk
 
 MANIFEST = "MANIFEST"
+# Space that is kept for the next manifest, so that files can be dropped even when the disk is full.
+SPARE_BYTES = 64 << 10
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -60,27 +62,44 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def write_manifest(disk: Disk, folder: str, manifest: Manifest) -> None:
+    """OSError: nothing has changed. StorageFailed: nobody can know, and the process has to end."""
     payload = msgspec.json.encode(manifest)
     head = file_head(FileKind.MANIFEST, 0)
     frame = frame_head(0, len(head), FrameKind.DELTA, 0, payload)
     path = f"{folder}/{MANIFEST}"
     file = disk.open(f"{path}.new", create=True)
     try:
-        file.truncate(0)
+        # Over the spare bytes of the last time: cutting them off first would give the space away.
         file.pwritev([head, frame, payload], 0)
+        file.truncate(len(head) + len(frame) + len(payload))
         file.fsync()
     finally:
         file.close()
     disk.rename(f"{path}.new", path)
-    disk.sync_folder(folder)
+    try:
+        disk.sync_folder(folder)
+    except OSError as error:
+        raise StorageFailed(f"{path}: the folder could not be synced: {error}") from error
+    _keep_spare(disk, f"{path}.new", len(payload))
+
+
+def _keep_spare(disk: Disk, path: str, used: int) -> None:
+    file = disk.open(path, create=True)
+    try:
+        file.allocate(max(SPARE_BYTES, 2 * used))
+    except OSError:
+        pass  # a luxury: the next manifest then needs fresh space like anything else
+    finally:
+        file.close()
 
 
 def read_manifest(disk: Disk, folder: str) -> Manifest | None:
     """None for a folder that never held a log; anything else that is not a good manifest is an error."""
     path = f"{folder}/{MANIFEST}"
     if not disk.exists(path):
-        if disk.exists(f"{folder}/files") and disk.list(f"{folder}/files"):
-            raise CorruptFile(path, 0, "the manifest is missing but the folder holds files of a log")
+        for name in ("files", "snapshots"):
+            if disk.exists(f"{folder}/{name}") and disk.list(f"{folder}/{name}"):
+                raise CorruptFile(path, 0, "the manifest is missing but the folder holds files of a log")
         return None
     file = disk.open(path)
     try:

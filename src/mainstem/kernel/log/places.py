@@ -89,21 +89,23 @@ class PlaceTable:
     ) -> None:
         row = len(self._base)
         rows = self._rows.get(partition)
-        if rows is None:
-            self._rows[partition] = array("I", (row,))
-            self._bytes[partition] = size
-        else:
+        if rows is not None:
             top_ms = self._top_ms[rows[-1]]
             if top_ms > max_timestamp_ms:
                 max_timestamp_ms = top_ms
-            rows.append(row)
-            self._bytes[partition] += size
         self._base.append(base)
         self._last.append(last)
         self._position.append(position)
         self._size.append(size)
         self._top_ms.append(max_timestamp_ms)
         self._link.append(link)
+        # The partition learns of its row last: readers on other threads must find the columns filled.
+        if rows is None:
+            self._bytes[partition] = size
+            self._rows[partition] = array("I", (row,))
+        else:
+            self._bytes[partition] += size
+            rows.append(row)
 
     def partitions(self) -> list[int]:
         return sorted(self._rows)

@@ -9,12 +9,13 @@ from crc32c import crc32c
 
 from mainstem.kernel.log.layout import Link, unpack_link, unpack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
-from mainstem.model.batch import place_batch, read_header
+from mainstem.model.batch import LENGTH_END, MAGIC, place_batch, read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Buffer, File
 from mainstem.model.records import slice_batch
 
-# The part of a batch header that a reader checks: base offset 8 | length 4 | epoch 4 | magic 1 | crc 4
+# The part of a batch header that a reader checks: base offset 8 | length 4 | epoch 4 | magic 1 | crc 4.
+# The crc covers what follows it.
 _CHECKED = Struct(">qiibI")
 _SIGNED_FROM = 21
 # Places that lie close together are read at once if at most this share of the bytes read is wanted by nobody.
@@ -45,7 +46,10 @@ class BodyReader:
     def file(self, file_id: int) -> File:
         file = self._files.get(file_id)
         if file is None:
-            file = self._files[file_id] = self._open_body(file_id)
+            try:
+                file = self._files[file_id] = self._open_body(file_id)
+            except FileNotFoundError as error:
+                raise CorruptFile(str(error.filename), 0, "a file that is read from is missing") from None
         return file
 
     def batches(self, places: list[Place], wait: bool) -> list[Buffer]:
@@ -60,10 +64,12 @@ class BodyReader:
                 continue
             end = index + 1
             wanted = stretch = first.size
-            while end < len(places) and not places[end].link:
+            while end < len(places):
                 place = places[end]
                 reach = place.position + place.size - first.position
-                if place.position < first.position or (wanted + place.size) < reach * _WASTE:
+                if place.link or place.file_id != first.file_id or place.position < first.position + stretch:
+                    break
+                if (wanted + place.size) < reach * _WASTE:
                     break
                 wanted += place.size
                 stretch = reach
@@ -85,22 +91,24 @@ class BodyReader:
         return data
 
     def _checked(self, batch: memoryview, place: Place) -> memoryview:
-        base, length, _, _, crc = _CHECKED.unpack_from(batch)
-        if base != place.base or length + 12 != place.size or crc32c(batch[_SIGNED_FROM:]) != crc:
-            path = self.file(place.file_id).path
-            raise CorruptFile(
-                path, place.position, f"the batch at offset {place.base} does not match its crc"
-            )
-        return batch
+        base, length, _, magic, crc = _CHECKED.unpack_from(batch)
+        if crc32c(batch[_SIGNED_FROM:]) != crc:
+            why = "does not match its crc"
+        elif base != place.base or length + LENGTH_END != place.size or magic != MAGIC:
+            why = "is not the one that the index names"
+        else:
+            return batch
+        path = self.file(place.file_id).path
+        raise CorruptFile(path, place.position, f"the batch at offset {place.base} {why}")
 
     # --- links ---------------------------------------------------------------------------------
 
     def link(self, place: Place, wait: bool) -> Link:
         """The link at a place, with its body's present address."""
         link = unpack_link(self._read(place.file_id, place.position, place.size, wait))
-        if link.base_offset != place.base:
+        if link is None or link.base_offset != place.base:
             path = self.file(place.file_id).path
-            raise CorruptFile(path, place.position, f"the link at offset {place.base} is not there")
+            raise CorruptFile(path, place.position, f"the link at offset {place.base} is damaged")
         if link.body_file == 0:
             body = (place.file_id, place.position - link.body_position)
         else:

@@ -7,6 +7,7 @@ else that does not match its crc is damage, and named with file and position.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from mainstem.kernel.log.files import Files
-from mainstem.kernel.log.journal import JournalFile
+from mainstem.kernel.log.journal import SEAL_FRAME_BYTES, JournalFile
 from mainstem.kernel.log.layout import (
     ENTRY_HEAD,
     FILE_HEAD,
@@ -30,12 +31,14 @@ from mainstem.kernel.log.layout import (
 )
 from mainstem.kernel.log.manifest import JournalEntry, Manifest, SnapshotEntry, read_manifest, write_manifest
 from mainstem.kernel.log.places import Places, PlaceTable
-from mainstem.kernel.log.scan import Window, later_sync, scan_file
+from mainstem.kernel.log.scan import WINDOW_BYTES, Window, later_sync, scan_file
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
 from mainstem.kernel.log.snapshot import read_snapshot
 from mainstem.model.batch import iter_batches, read_header
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import CorruptFile, FormatTooNew
 from mainstem.model.ports import Disk, File
+
+ZEROS = bytes(WINDOW_BYTES)
 
 
 class Replay(Protocol):
@@ -96,6 +99,7 @@ class _Reader:
                 self.replay.delta(subject, bytes(payload))
         elif kind == FrameKind.LINK:
             link = unpack_link(payload)
+            assert link is not None  # the frame's crc covers it
             last = link.base_offset + link.records - 1
             table.add(
                 subject, link.base_offset, last, position, len(payload), link.max_timestamp_ms, link=True
@@ -111,6 +115,10 @@ class _Reader:
                 table.add(
                     subject, header.base_offset, last, position + at, header.size, header.max_timestamp_ms
                 )
+        elif kind != FrameKind.BODY:
+            raise FormatTooNew(
+                f"a frame of kind {kind} at {position} of file {table.file_id} is not known here"
+            )
 
 
 def atomic_entries(payload: memoryview) -> Iterator[tuple[int, int, int, memoryview]]:
@@ -140,7 +148,18 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
     reader = _Reader(replay, start)
     recovered = _read_journals(files, reader, sealed, warnings)
     files.remove_unnamed()
+    _sync_names(files)
     return recovered
+
+
+def _sync_names(files: Files) -> None:
+    """What was read may so far be known to this running machine only: a process died, the disk did not.
+
+    A file that is about to be written to must not lose its name, or its entry in the manifest, any more.
+    """
+    for name in ("files", "snapshots"):
+        files.disk.sync_folder(files.path(name))
+    files.disk.sync_folder(files.folder)
 
 
 def _load_snapshot(files: Files, replay: Replay, warnings: list[str]) -> tuple[int, int]:
@@ -192,13 +211,13 @@ def _read_journals(files: Files, reader: _Reader, sealed: list[Places], warnings
             )
         if reader.sealed:
             if not entry.size:
+                file.fsync()  # the manifest may not promise a seal that a power cut can still take back
                 files.seal(entry.file_id, end)
             sealed.append(next_table)
             continue
         _check_reach(file, reader, entry.file_id, end)
-        active = JournalFile(entry.file_id, file, end, files.file_bytes, reader.frames)
+        active = JournalFile(entry.file_id, file, end, _cut_tail(file, end, files.file_bytes), reader.frames)
         table = next_table
-        _cut_tail(files, active)
     if active is None:
         active = files.take_next()
         table = PlaceTable(active.file_id)
@@ -236,13 +255,19 @@ def _check_reach(file: File, reader: _Reader, file_id: int, end: int) -> None:
         )
 
 
-def _cut_tail(files: Files, active: JournalFile) -> None:
-    """Nothing of a torn tail may stay behind the new end, where later rounds could uncover it."""
-    file = active.file
-    file.truncate(active.position)
-    active.capacity = max(files.file_bytes, active.position)
-    file.allocate(active.capacity)
+def _cut_tail(file: File, end: int, file_bytes: int) -> int:
+    """Nothing of a torn tail may stay behind the new end, where later rounds could uncover it.
+
+    Zeros are written over it: that needs no space, which a full disk does not have. Returns the capacity.
+    """
+    for at in range(end, file.size(), WINDOW_BYTES):
+        size = min(WINDOW_BYTES, file.size() - at)
+        if file.pread(size, at) != ZEROS[:size]:
+            file.pwritev([ZEROS[:size]], at)
+    with contextlib.suppress(OSError):
+        file.allocate(max(file_bytes, end + SEAL_FRAME_BYTES))
     file.fsync()
+    return file.size()
 
 
 def _open_body(files: Files, name: str, file_id: int, kind: FileKind) -> File:

@@ -200,10 +200,12 @@ class Sidecar:
         row = bisect_left(range(end), offset, lo=first, key=last_offset)
         found: list[Place] = []
         total = 0
-        while row < end and total < max_bytes:
+        while row < end:
             place = self._place(self._row(row, wait))
             found.append(place)
             total += place.size
+            if total >= max_bytes:
+                break
             row += 1
         return found
 
@@ -246,7 +248,8 @@ class Sidecar:
             raise CorruptFile(self.path, at, "a block of the sidecar does not match its crc")
         if len(self._cache) >= CACHED_BLOCKS:
             # Readers walk forward: the block that was read first is the one least likely to be read again.
-            self._cache.pop(next(iter(self._cache)), None)
+            # As a list, because another reader's thread may change the cache meanwhile.
+            self._cache.pop(list(self._cache)[0], None)  # noqa: RUF015
         self._cache[number] = block
         return block
 
