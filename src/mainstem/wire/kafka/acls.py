@@ -38,7 +38,7 @@ class DescribeAclsResource(Message):
 class DescribeAclsResponse(Message, flexible_since=2):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     resources: list[DescribeAclsResource] = wire(array(DescribeAclsResource))
 
 
@@ -58,7 +58,7 @@ class CreateAclsRequest(Message, flexible_since=2):
 
 class AclCreationResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
 
 
 class CreateAclsResponse(Message, flexible_since=2):
@@ -82,7 +82,7 @@ class DeleteAclsRequest(Message, flexible_since=2):
 
 class DeleteAclsMatchingAcl(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
     pattern_type: int = wire(INT8, since=1, default=3)
@@ -94,7 +94,7 @@ class DeleteAclsMatchingAcl(Message):
 
 class DeleteAclsFilterResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     matching_acls: list[DeleteAclsMatchingAcl] = wire(array(DeleteAclsMatchingAcl))
 
 

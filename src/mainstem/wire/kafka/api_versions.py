@@ -10,6 +10,8 @@ from mainstem.wire.kafka.schema import BOOL, INT16, INT32, INT64, STRING, Messag
 
 
 class ApiVersionsRequest(Message, flexible_since=3):
+    """Who is asking; from version 4 on a client also takes features whose lowest version is 0."""
+
     client_software_name: str = wire(STRING, since=3)
     client_software_version: str = wire(STRING, since=3)
 
@@ -37,6 +39,6 @@ class ApiVersionsResponse(Message, flexible_since=3):
     api_keys: list[ApiVersion] = wire(array(ApiVersion))
     throttle_time_ms: int = wire(INT32, since=1)
     supported_features: list[SupportedFeatureKey] = wire(array(SupportedFeatureKey), since=3, tag=0)
-    finalized_features_epoch: int = wire(INT64, since=3, tag=1, default=-1)
+    finalized_features_epoch: int = wire(INT64, since=3, tag=1, default=-1)  # -1: unknown
     finalized_features: list[FinalizedFeatureKey] = wire(array(FinalizedFeatureKey), since=3, tag=2)
     zk_migration_ready: bool = wire(BOOL, since=3, tag=3)

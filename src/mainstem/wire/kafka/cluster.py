@@ -18,6 +18,8 @@ from mainstem.wire.kafka.schema import (
 
 
 class DescribeClusterRequest(Message, flexible_since=0):
+    """Endpoint types: 1 brokers, 2 controllers."""
+
     include_cluster_authorized_operations: bool = wire(BOOL)
     endpoint_type: int = wire(INT8, since=1, default=1)
     include_fenced_brokers: bool = wire(BOOL, since=2)
@@ -42,20 +44,20 @@ class DescribeClusterResponse(Message, flexible_since=0):
     cluster_authorized_operations: int = wire(INT32, default=-0x80000000)
 
 
-class PartitionData(Message):
+class QuorumPartition(Message):
     partition_index: int = wire(INT32)
 
 
-class TopicData(Message):
+class QuorumTopic(Message):
     topic_name: str = wire(STRING)
-    partitions: list[PartitionData] = wire(array(PartitionData))
+    partitions: list[QuorumPartition] = wire(array(QuorumPartition))
 
 
 class DescribeQuorumRequest(Message, flexible_since=0):
-    topics: list[TopicData] = wire(array(TopicData))
+    topics: list[QuorumTopic] = wire(array(QuorumTopic))
 
 
-class ReplicaState(Message):
+class QuorumReplica(Message):
     replica_id: int = wire(INT32)
     replica_directory_id: bytes = wire(UUID, since=2)
     log_end_offset: int = wire(INT64)
@@ -63,38 +65,38 @@ class ReplicaState(Message):
     last_caught_up_timestamp: int = wire(INT64, since=1, default=-1)
 
 
-class DescribeQuorumPartitionData(Message):
+class QuorumPartitionState(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, since=2, nullable=2)
+    error_message: str | None = wire(STRING, since=2, nullable=2, default=None)
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
     high_watermark: int = wire(INT64)
-    current_voters: list[ReplicaState] = wire(array(ReplicaState))
-    observers: list[ReplicaState] = wire(array(ReplicaState))
+    current_voters: list[QuorumReplica] = wire(array(QuorumReplica))
+    observers: list[QuorumReplica] = wire(array(QuorumReplica))
 
 
-class DescribeQuorumTopicData(Message):
+class QuorumTopicState(Message):
     topic_name: str = wire(STRING)
-    partitions: list[DescribeQuorumPartitionData] = wire(array(DescribeQuorumPartitionData))
+    partitions: list[QuorumPartitionState] = wire(array(QuorumPartitionState))
 
 
-class Listener(Message):
+class QuorumListener(Message):
     name: str = wire(STRING)
     host: str = wire(STRING)
     port: int = wire(UINT16)
 
 
-class Node(Message):
+class QuorumNode(Message):
     node_id: int = wire(INT32)
-    listeners: list[Listener] = wire(array(Listener))
+    listeners: list[QuorumListener] = wire(array(QuorumListener))
 
 
 class DescribeQuorumResponse(Message, flexible_since=0):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, since=2, nullable=2)
-    topics: list[DescribeQuorumTopicData] = wire(array(DescribeQuorumTopicData))
-    nodes: list[Node] = wire(array(Node), since=2)
+    error_message: str | None = wire(STRING, since=2, nullable=2, default=None)
+    topics: list[QuorumTopicState] = wire(array(QuorumTopicState))
+    nodes: list[QuorumNode] = wire(array(QuorumNode), since=2)
 
 
 class FeatureUpdateKey(Message):
@@ -105,6 +107,8 @@ class FeatureUpdateKey(Message):
 
 
 class UpdateFeaturesRequest(Message, flexible_since=0):
+    """Upgrade types: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+
     timeout_ms: int = wire(INT32, default=60000)
     feature_updates: list[FeatureUpdateKey] = wire(array(FeatureUpdateKey))
     validate_only: bool = wire(BOOL, since=1)
@@ -113,13 +117,13 @@ class UpdateFeaturesRequest(Message, flexible_since=0):
 class UpdatableFeatureResult(Message):
     feature: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
 
 
 class UpdateFeaturesResponse(Message, flexible_since=0):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     results: list[UpdatableFeatureResult] = wire(array(UpdatableFeatureResult), until=1)
 
 
@@ -130,4 +134,4 @@ class UnregisterBrokerRequest(Message, flexible_since=0):
 class UnregisterBrokerResponse(Message, flexible_since=0):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)

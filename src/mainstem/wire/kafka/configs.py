@@ -17,6 +17,8 @@ class DescribeConfigsResource(Message):
 
 
 class DescribeConfigsRequest(Message, flexible_since=4):
+    """Null keys means all settings of the resource."""
+
     resources: list[DescribeConfigsResource] = wire(array(DescribeConfigsResource))
     include_synonyms: bool = wire(BOOL, since=1)
     include_documentation: bool = wire(BOOL, since=3)
@@ -37,12 +39,12 @@ class DescribeConfigsResourceResult(Message):
     is_sensitive: bool = wire(BOOL)
     synonyms: list[DescribeConfigsSynonym] = wire(array(DescribeConfigsSynonym), since=1)
     config_type: int = wire(INT8, since=3)
-    documentation: str | None = wire(STRING, since=3, nullable=0)
+    documentation: str | None = wire(STRING, since=3, nullable=0, default=None)
 
 
 class DescribeConfigsResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
     configs: list[DescribeConfigsResourceResult] = wire(array(DescribeConfigsResourceResult))
@@ -65,13 +67,15 @@ class AlterConfigsResource(Message):
 
 
 class AlterConfigsRequest(Message, flexible_since=2):
+    """Replaces all settings of a resource; IncrementalAlterConfigs changes single ones."""
+
     resources: list[AlterConfigsResource] = wire(array(AlterConfigsResource))
     validate_only: bool = wire(BOOL)
 
 
 class AlterConfigsResourceResponse(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
 
@@ -81,24 +85,20 @@ class AlterConfigsResponse(Message, flexible_since=2):
     responses: list[AlterConfigsResourceResponse] = wire(array(AlterConfigsResourceResponse))
 
 
-class IncrementalAlterConfigsAlterableConfig(Message):
+class IncrementalAlterableConfig(Message):
     name: str = wire(STRING)
     config_operation: int = wire(INT8)
     value: str | None = wire(STRING, nullable=0)
 
 
-class IncrementalAlterConfigsAlterConfigsResource(Message):
+class IncrementalAlterConfigsResource(Message):
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
-    configs: list[IncrementalAlterConfigsAlterableConfig] = wire(
-        array(IncrementalAlterConfigsAlterableConfig)
-    )
+    configs: list[IncrementalAlterableConfig] = wire(array(IncrementalAlterableConfig))
 
 
 class IncrementalAlterConfigsRequest(Message, flexible_since=1):
-    resources: list[IncrementalAlterConfigsAlterConfigsResource] = wire(
-        array(IncrementalAlterConfigsAlterConfigsResource)
-    )
+    resources: list[IncrementalAlterConfigsResource] = wire(array(IncrementalAlterConfigsResource))
     validate_only: bool = wire(BOOL)
 
 

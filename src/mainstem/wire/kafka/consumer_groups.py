@@ -14,6 +14,8 @@ class TopicPartitions(Message):
 
 
 class ConsumerGroupHeartbeatRequest(Message, flexible_since=0):
+    """Epoch 0 joins, -1 leaves, -2 leaves for a while (static members)."""
+
     group_id: str = wire(STRING)
     member_id: str = wire(STRING)
     member_epoch: int = wire(INT32)
@@ -31,6 +33,8 @@ class ConsumerGroupAssignment(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message, flexible_since=0):
+    """A null assignment means "as before"."""
+
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable=0, default=None)
@@ -66,7 +70,7 @@ class ConsumerGroupMember(Message):
     subscribed_topic_regex: str | None = wire(STRING, nullable=0, default=None)
     assignment: MemberAssignment = wire(MemberAssignment)
     target_assignment: MemberAssignment = wire(MemberAssignment)
-    member_type: int = wire(INT8, since=1, default=-1)
+    member_type: int = wire(INT8, since=1, default=-1)  # -1 unknown, 0 classic, 1 consumer
 
 
 class DescribedConsumerGroup(Message):
@@ -78,7 +82,7 @@ class DescribedConsumerGroup(Message):
     assignment_epoch: int = wire(INT32)
     assignor_name: str = wire(STRING)
     members: list[ConsumerGroupMember] = wire(array(ConsumerGroupMember))
-    authorized_operations: int = wire(INT32, default=-0x80000000)
+    authorized_operations: int = wire(INT32, default=-0x80000000)  # a bit per ACL operation
 
 
 class ConsumerGroupDescribeResponse(Message, flexible_since=0):

@@ -14,6 +14,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolSubscription(Message):
+    """What a member wants to read, and what it holds now."""
+
     topics: list[str] = wire(array(STRING))
     user_data: bytes | None = wire(BYTES, nullable=0, default=None)
     owned_partitions: list[TopicPartition] = wire(array(TopicPartition), since=1)
@@ -22,5 +24,7 @@ class ConsumerProtocolSubscription(Message):
 
 
 class ConsumerProtocolAssignment(Message):
+    """What the leader has given to a member."""
+
     assigned_partitions: list[TopicPartition] = wire(array(TopicPartition))
     user_data: bytes | None = wire(BYTES, nullable=0, default=None)

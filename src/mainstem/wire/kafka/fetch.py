@@ -19,7 +19,7 @@ class FetchPartition(Message):
     current_leader_epoch: int = wire(INT32, since=9, default=-1)
     fetch_offset: int = wire(INT64)
     last_fetched_epoch: int = wire(INT32, since=12, default=-1)
-    log_start_offset: int = wire(INT64, since=5, default=-1)
+    log_start_offset: int = wire(INT64, since=5, default=-1)  # of a follower; -1 from consumers
     partition_max_bytes: int = wire(INT32)
     replica_directory_id: bytes = wire(UUID, since=17, tag=0)
     high_watermark: int = wire(INT64, since=18, tag=1, default=0x7FFFFFFFFFFFFFFF)
@@ -38,6 +38,8 @@ class ForgottenTopic(Message):
 
 
 class FetchRequest(Message, flexible_since=12):
+    """A long poll for records. Session id 0 and epoch -1: no fetch session."""
+
     cluster_id: str | None = wire(STRING, since=12, nullable=12, tag=0, default=None)
     replica_id: int = wire(INT32, until=14, default=-1)
     replica_state: ReplicaState | None = wire(ReplicaState, since=15, tag=1)
@@ -81,6 +83,7 @@ class PartitionData(Message):
     diverging_epoch: EpochEndOffset | None = wire(EpochEndOffset, since=12, tag=0)
     current_leader: LeaderIdAndEpoch | None = wire(LeaderIdAndEpoch, since=12, tag=1)
     snapshot_id: SnapshotId | None = wire(SnapshotId, since=12, tag=2)
+    # null when reading uncommitted
     aborted_transactions: list[AbortedTransaction] | None = wire(array(AbortedTransaction), nullable=0)
     preferred_read_replica: int = wire(INT32, since=11, default=-1)
     records: bytes | memoryview | None = wire(RECORDS, nullable=0)
@@ -100,6 +103,8 @@ class NodeEndpoint(Message):
 
 
 class FetchResponse(Message, flexible_since=12):
+    """`session_id` 0 means that the broker keeps no session."""
+
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16, since=7)
     session_id: int = wire(INT32, since=7)

@@ -36,6 +36,8 @@ class DescribeGroupsResponse(Message, flexible_since=5):
 
 
 class ListGroupsRequest(Message, flexible_since=3):
+    """Empty filters let every state and type through."""
+
     states_filter: list[str] = wire(array(STRING), since=4)
     types_filter: list[str] = wire(array(STRING), since=5)
 

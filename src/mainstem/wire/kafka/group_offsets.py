@@ -23,11 +23,13 @@ class OffsetCommitRequestTopic(Message):
 
 
 class OffsetCommitRequest(Message, flexible_since=8):
+    """Generation -1 and no member id: a commit from outside of any group membership."""
+
     group_id: str = wire(STRING)
     generation_id_or_member_epoch: int = wire(INT32, default=-1)
     member_id: str = wire(STRING)
     group_instance_id: str | None = wire(STRING, since=7, nullable=7, default=None)
-    retention_time_ms: int = wire(INT64, until=4, default=-1)
+    retention_time_ms: int = wire(INT64, until=4, default=-1)  # -1: as the broker is set up
     topics: list[OffsetCommitRequestTopic] = wire(array(OffsetCommitRequestTopic))
 
 
@@ -66,6 +68,8 @@ class OffsetFetchRequestGroup(Message):
 
 
 class OffsetFetchRequest(Message, flexible_since=6):
+    """Null topics means every topic the group has committed."""
+
     group_id: str = wire(STRING, until=7)
     topics: list[OffsetFetchRequestTopic] | None = wire(array(OffsetFetchRequestTopic), until=7, nullable=2)
     groups: list[OffsetFetchRequestGroup] = wire(array(OffsetFetchRequestGroup), since=8)

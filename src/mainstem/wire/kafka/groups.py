@@ -21,13 +21,13 @@ class Coordinator(Message):
     host: str = wire(STRING)
     port: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
 
 
 class FindCoordinatorResponse(Message, flexible_since=3):
     throttle_time_ms: int = wire(INT32, since=1)
     error_code: int = wire(INT16, until=3)
-    error_message: str | None = wire(STRING, since=1, until=3, nullable=1)
+    error_message: str | None = wire(STRING, since=1, until=3, nullable=1, default=None)
     node_id: int = wire(INT32, until=3)
     host: str = wire(STRING, until=3)
     port: int = wire(INT32, until=3)
@@ -40,6 +40,8 @@ class JoinGroupRequestProtocol(Message):
 
 
 class JoinGroupRequest(Message, flexible_since=6):
+    """Join with every assignor this member knows, best first."""
+
     group_id: str = wire(STRING)
     session_timeout_ms: int = wire(INT32)
     rebalance_timeout_ms: int = wire(INT32, since=1, default=-1)
@@ -57,13 +59,15 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message, flexible_since=6):
+    """Only the leader is told the members; it then sends their assignments with SyncGroup."""
+
     throttle_time_ms: int = wire(INT32, since=2)
     error_code: int = wire(INT16)
     generation_id: int = wire(INT32, default=-1)
     protocol_type: str | None = wire(STRING, since=7, nullable=7, default=None)
     protocol_name: str | None = wire(STRING, nullable=7)
     leader: str = wire(STRING)
-    skip_assignment: bool = wire(BOOL, since=9)
+    skip_assignment: bool = wire(BOOL, since=9)  # the leader need not compute one
     member_id: str = wire(STRING)
     members: list[JoinGroupResponseMember] = wire(array(JoinGroupResponseMember))
 
@@ -74,6 +78,8 @@ class SyncGroupRequestAssignment(Message):
 
 
 class SyncGroupRequest(Message, flexible_since=4):
+    """Assignments come from the leader; followers send none and wait for theirs."""
+
     group_id: str = wire(STRING)
     generation_id: int = wire(INT32)
     member_id: str = wire(STRING)
@@ -110,6 +116,8 @@ class MemberIdentity(Message):
 
 
 class LeaveGroupRequest(Message, flexible_since=4):
+    """One member up to version 2, a list of them from version 3 on."""
+
     group_id: str = wire(STRING)
     member_id: str = wire(STRING, until=2)
     members: list[MemberIdentity] = wire(array(MemberIdentity), since=3)

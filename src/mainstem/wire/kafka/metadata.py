@@ -11,9 +11,11 @@ class MetadataRequestTopic(Message):
 
 
 class MetadataRequest(Message, flexible_since=9):
+    """Null topics means all; in version 0, where null cannot be said, an empty list does."""
+
     topics: list[MetadataRequestTopic] | None = wire(array(MetadataRequestTopic), nullable=1)
     allow_auto_topic_creation: bool = wire(BOOL, since=4, default=True)
-    include_cluster_authorized_operations: bool = wire(BOOL, since=8, until=10)
+    include_cluster_authorized_operations: bool = wire(BOOL, since=8, until=10)  # later in DescribeCluster
     include_topic_authorized_operations: bool = wire(BOOL, since=8)
 
 
@@ -40,7 +42,9 @@ class MetadataResponseTopic(Message):
     topic_id: bytes = wire(UUID, since=10)
     is_internal: bool = wire(BOOL, since=1)
     partitions: list[MetadataResponsePartition] = wire(array(MetadataResponsePartition))
-    topic_authorized_operations: int = wire(INT32, since=8, default=-0x80000000)
+    topic_authorized_operations: int = wire(
+        INT32, since=8, default=-0x80000000
+    )  # a bit per ACL operation; the default: not asked
 
 
 class MetadataResponse(Message, flexible_since=9):
@@ -63,6 +67,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsRequest(Message, flexible_since=0):
+    """Topics in pages: the cursor of one response starts the next request."""
+
     topics: list[DescribeTopicPartitionsRequestTopic] = wire(array(DescribeTopicPartitionsRequestTopic))
     response_partition_limit: int = wire(INT32, default=2000)
     cursor: Cursor | None = wire(Cursor, nullable=0)

@@ -13,7 +13,7 @@ class ListOffsetsPartition(Message):
     partition_index: int = wire(INT32)
     current_leader_epoch: int = wire(INT32, since=4, default=-1)
     timestamp: int = wire(INT64)
-    max_num_offsets: int = wire(INT32, until=0, default=1)
+    max_num_offsets: int = wire(INT32, until=0, default=1)  # how many of them
 
 
 class ListOffsetsTopic(Message):
@@ -22,6 +22,8 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsetsRequest(Message, flexible_since=6):
+    """Offsets by timestamp, or by one of the special timestamps above."""
+
     replica_id: int = wire(INT32)
     isolation_level: int = wire(INT8, since=2)
     topics: list[ListOffsetsTopic] = wire(array(ListOffsetsTopic))
@@ -31,7 +33,7 @@ class ListOffsetsRequest(Message, flexible_since=6):
 class ListOffsetsPartitionResponse(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    old_style_offsets: list[int] = wire(array(INT64), until=0)
+    old_style_offsets: list[int] = wire(array(INT64), until=0)  # newest first
     timestamp: int = wire(INT64, since=1, default=-1)
     offset: int = wire(INT64, since=1, default=-1)
     leader_epoch: int = wire(INT32, since=4, default=-1)
@@ -59,6 +61,8 @@ class OffsetForLeaderTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message, flexible_since=4):
+    """Where did an epoch end? Consumers find out so whether the log was cut behind them."""
+
     replica_id: int = wire(INT32, since=3, default=-2)
     topics: list[OffsetForLeaderTopic] = wire(array(OffsetForLeaderTopic))
 

@@ -20,6 +20,8 @@ class TopicProduceData(Message):
 
 
 class ProduceRequest(Message, flexible_since=9):
+    """Batches to append. `acks` is 0 (no response at all), 1 or -1 (all replicas)."""
+
     transactional_id: str | None = wire(STRING, nullable=0, default=None)
     acks: int = wire(INT16)
     timeout_ms: int = wire(INT32)
@@ -40,7 +42,7 @@ class PartitionProduceResponse(Message):
     index: int = wire(INT32)
     error_code: int = wire(INT16)
     base_offset: int = wire(INT64)
-    log_append_time_ms: int = wire(INT64, default=-1)
+    log_append_time_ms: int = wire(INT64, default=-1)  # -1: the batch keeps its own timestamps
     log_start_offset: int = wire(INT64, since=5, default=-1)
     record_errors: list[BatchIndexAndErrorMessage] = wire(array(BatchIndexAndErrorMessage), since=8)
     error_message: str | None = wire(STRING, since=8, nullable=8, default=None)

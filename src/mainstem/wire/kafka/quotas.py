@@ -8,61 +8,63 @@ from __future__ import annotations
 from mainstem.wire.kafka.schema import BOOL, FLOAT64, INT8, INT16, INT32, STRING, Message, array, wire
 
 
-class ComponentData(Message):
+class QuotaFilter(Message):
     entity_type: str = wire(STRING)
     match_type: int = wire(INT8)
     match: str | None = wire(STRING, nullable=0)
 
 
 class DescribeClientQuotasRequest(Message, flexible_since=1):
-    components: list[ComponentData] = wire(array(ComponentData))
+    """`strict` leaves out entities with more parts than the filter names."""
+
+    components: list[QuotaFilter] = wire(array(QuotaFilter))
     strict: bool = wire(BOOL)
 
 
-class EntityData(Message):
+class QuotaEntity(Message):
     entity_type: str = wire(STRING)
     entity_name: str | None = wire(STRING, nullable=0)
 
 
-class ValueData(Message):
+class QuotaValue(Message):
     key: str = wire(STRING)
     value: float = wire(FLOAT64)
 
 
-class EntryData(Message):
-    entity: list[EntityData] = wire(array(EntityData))
-    values: list[ValueData] = wire(array(ValueData))
+class QuotaEntry(Message):
+    entity: list[QuotaEntity] = wire(array(QuotaEntity))
+    values: list[QuotaValue] = wire(array(QuotaValue))
 
 
 class DescribeClientQuotasResponse(Message, flexible_since=1):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
-    entries: list[EntryData] | None = wire(array(EntryData), nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
+    entries: list[QuotaEntry] | None = wire(array(QuotaEntry), nullable=0)
 
 
-class OpData(Message):
+class QuotaChange(Message):
     key: str = wire(STRING)
     value: float = wire(FLOAT64)
     remove: bool = wire(BOOL)
 
 
-class AlterClientQuotasEntryData(Message):
-    entity: list[EntityData] = wire(array(EntityData))
-    ops: list[OpData] = wire(array(OpData))
+class QuotaAlteration(Message):
+    entity: list[QuotaEntity] = wire(array(QuotaEntity))
+    ops: list[QuotaChange] = wire(array(QuotaChange))
 
 
 class AlterClientQuotasRequest(Message, flexible_since=1):
-    entries: list[AlterClientQuotasEntryData] = wire(array(AlterClientQuotasEntryData))
+    entries: list[QuotaAlteration] = wire(array(QuotaAlteration))
     validate_only: bool = wire(BOOL)
 
 
-class AlterClientQuotasResponseEntryData(Message):
+class QuotaAlterationResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
-    entity: list[EntityData] = wire(array(EntityData))
+    error_message: str | None = wire(STRING, nullable=0, default=None)
+    entity: list[QuotaEntity] = wire(array(QuotaEntity))
 
 
 class AlterClientQuotasResponse(Message, flexible_since=1):
     throttle_time_ms: int = wire(INT32)
-    entries: list[AlterClientQuotasResponseEntryData] = wire(array(AlterClientQuotasResponseEntryData))
+    entries: list[QuotaAlterationResult] = wire(array(QuotaAlterationResult))

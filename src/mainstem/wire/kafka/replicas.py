@@ -40,6 +40,8 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message, flexible_since=2):
+    """Null topics means all."""
+
     topics: list[DescribableLogDirTopic] | None = wire(array(DescribableLogDirTopic), nullable=0)
 
 
@@ -76,6 +78,8 @@ class TopicPartitions(Message):
 
 
 class ElectLeadersRequest(Message, flexible_since=2):
+    """Election types: 0 preferred, 1 unclean. Null partitions means all."""
+
     election_type: int = wire(INT8, since=1)
     topic_partitions: list[TopicPartitions] | None = wire(array(TopicPartitions), nullable=0)
     timeout_ms: int = wire(INT32, default=60000)
@@ -84,7 +88,7 @@ class ElectLeadersRequest(Message, flexible_since=2):
 class PartitionResult(Message):
     partition_id: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
 
 
 class ReplicaElectionResult(Message):
@@ -109,6 +113,8 @@ class ReassignableTopic(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message, flexible_since=0):
+    """Null replicas cancel a reassignment that is under way."""
+
     timeout_ms: int = wire(INT32, default=60000)
     allow_replication_factor_change: bool = wire(BOOL, since=1, default=True)
     topics: list[ReassignableTopic] = wire(array(ReassignableTopic))
@@ -117,7 +123,7 @@ class AlterPartitionReassignmentsRequest(Message, flexible_since=0):
 class ReassignablePartitionResponse(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
 
 
 class ReassignableTopicResponse(Message):
@@ -129,7 +135,7 @@ class AlterPartitionReassignmentsResponse(Message, flexible_since=0):
     throttle_time_ms: int = wire(INT32)
     allow_replication_factor_change: bool = wire(BOOL, since=1, default=True)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     responses: list[ReassignableTopicResponse] = wire(array(ReassignableTopicResponse))
 
 
@@ -139,6 +145,8 @@ class ListPartitionReassignmentsTopics(Message):
 
 
 class ListPartitionReassignmentsRequest(Message, flexible_since=0):
+    """Null topics means all."""
+
     timeout_ms: int = wire(INT32, default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = wire(
         array(ListPartitionReassignmentsTopics), nullable=0, default=None
@@ -160,5 +168,5 @@ class OngoingTopicReassignment(Message):
 class ListPartitionReassignmentsResponse(Message, flexible_since=0):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     topics: list[OngoingTopicReassignment] = wire(array(OngoingTopicReassignment))

@@ -6,6 +6,8 @@ from mainstem.wire.kafka.schema import BYTES, INT8, INT16, INT32, INT64, STRING,
 
 
 class SaslHandshakeRequest(Message):
+    """Version 1 says that SaslAuthenticate follows; version 0, that raw SASL bytes do."""
+
     mechanism: str = wire(STRING)
 
 
@@ -19,8 +21,10 @@ class SaslAuthenticateRequest(Message, flexible_since=2):
 
 
 class SaslAuthenticateResponse(Message, flexible_since=2):
+    """A session lifetime above 0 asks the client to log in again before it is over."""
+
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     auth_bytes: bytes = wire(BYTES)
     session_lifetime_ms: int = wire(INT64, since=1)
 
@@ -30,6 +34,8 @@ class UserName(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message, flexible_since=0):
+    """Null or empty users means all."""
+
     users: list[UserName] | None = wire(array(UserName), nullable=0)
 
 
@@ -41,14 +47,14 @@ class CredentialInfo(Message):
 class DescribeUserScramCredentialsResult(Message):
     user: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     credential_infos: list[CredentialInfo] = wire(array(CredentialInfo))
 
 
 class DescribeUserScramCredentialsResponse(Message, flexible_since=0):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
     results: list[DescribeUserScramCredentialsResult] = wire(array(DescribeUserScramCredentialsResult))
 
 
@@ -73,7 +79,7 @@ class AlterUserScramCredentialsRequest(Message, flexible_since=0):
 class AlterUserScramCredentialsResult(Message):
     user: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable=0)
+    error_message: str | None = wire(STRING, nullable=0, default=None)
 
 
 class AlterUserScramCredentialsResponse(Message, flexible_since=0):

@@ -26,22 +26,24 @@ class AcknowledgementBatch(Message):
     acknowledge_types: list[int] = wire(array(INT8))
 
 
-class FetchPartition(Message):
+class ShareFetchPartition(Message):
     partition_index: int = wire(INT32)
     acknowledgement_batches: list[AcknowledgementBatch] = wire(array(AcknowledgementBatch))
 
 
-class FetchTopic(Message):
+class ShareFetchTopic(Message):
     topic_id: bytes = wire(UUID)
-    partitions: list[FetchPartition] = wire(array(FetchPartition))
+    partitions: list[ShareFetchPartition] = wire(array(ShareFetchPartition))
 
 
-class ForgottenTopic(Message):
+class ShareForgottenTopic(Message):
     topic_id: bytes = wire(UUID)
     partitions: list[int] = wire(array(INT32))
 
 
 class ShareFetchRequest(Message, flexible_since=0):
+    """Fetches and acknowledges in one go. Session epoch 0 opens a share session, -1 closes it."""
+
     group_id: str | None = wire(STRING, nullable=0, default=None)
     member_id: str | None = wire(STRING, nullable=0)
     share_session_epoch: int = wire(INT32)
@@ -52,8 +54,8 @@ class ShareFetchRequest(Message, flexible_since=0):
     batch_size: int = wire(INT32)
     share_acquire_mode: int = wire(INT8, since=2)
     is_renew_ack: bool = wire(BOOL, since=2)
-    topics: list[FetchTopic] = wire(array(FetchTopic))
-    forgotten_topics_data: list[ForgottenTopic] = wire(array(ForgottenTopic))
+    topics: list[ShareFetchTopic] = wire(array(ShareFetchTopic))
+    forgotten_topics_data: list[ShareForgottenTopic] = wire(array(ShareForgottenTopic))
 
 
 class LeaderIdAndEpoch(Message):
@@ -67,7 +69,7 @@ class AcquiredRecords(Message):
     delivery_count: int = wire(INT16)
 
 
-class PartitionData(Message):
+class ShareFetchPartitionData(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable=0, default=None)
@@ -80,7 +82,7 @@ class PartitionData(Message):
 
 class ShareFetchableTopicResponse(Message):
     topic_id: bytes = wire(UUID)
-    partitions: list[PartitionData] = wire(array(PartitionData))
+    partitions: list[ShareFetchPartitionData] = wire(array(ShareFetchPartitionData))
 
 
 class NodeEndpoint(Message):

@@ -6,6 +6,8 @@ from mainstem.wire.kafka.schema import BOOL, INT16, INT32, STRING, UUID, Message
 
 
 class ShareGroupHeartbeatRequest(Message, flexible_since=0):
+    """Epoch 0 joins, -1 leaves."""
+
     group_id: str = wire(STRING)
     member_id: str = wire(STRING)
     member_epoch: int = wire(INT32)

@@ -59,6 +59,8 @@ class DescribeDelegationTokenOwner(Message):
 
 
 class DescribeDelegationTokenRequest(Message, flexible_since=2):
+    """Null owners means all."""
+
     owners: list[DescribeDelegationTokenOwner] | None = wire(array(DescribeDelegationTokenOwner), nullable=0)
 
 

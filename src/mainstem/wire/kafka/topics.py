@@ -24,6 +24,8 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message, flexible_since=5):
+    """Partitions and replication factor -1 mean the default of the broker."""
+
     topics: list[CreatableTopic] = wire(array(CreatableTopic))
     timeout_ms: int = wire(INT32, default=60000)
     validate_only: bool = wire(BOOL, since=1)
@@ -33,7 +35,7 @@ class CreatableTopicConfigs(Message):
     name: str = wire(STRING)
     value: str | None = wire(STRING, nullable=0)
     read_only: bool = wire(BOOL)
-    config_source: int = wire(INT8, default=-1)
+    config_source: int = wire(INT8, default=-1)  # see configs.py
     is_sensitive: bool = wire(BOOL)
 
 
@@ -41,7 +43,7 @@ class CreatableTopicResult(Message):
     name: str = wire(STRING)
     topic_id: bytes = wire(UUID, since=7)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, since=1, nullable=0)
+    error_message: str | None = wire(STRING, since=1, nullable=0, default=None)
     topic_config_error_code: int = wire(INT16, since=5, tag=0)
     num_partitions: int = wire(INT32, since=5, default=-1)
     replication_factor: int = wire(INT16, since=5, default=-1)
@@ -59,6 +61,8 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message, flexible_since=4):
+    """By name up to version 5, by name or id from version 6 on."""
+
     topics: list[DeleteTopicState] = wire(array(DeleteTopicState), since=6)
     topic_names: list[str] = wire(array(STRING), until=5)
     timeout_ms: int = wire(INT32)
@@ -87,6 +91,8 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message, flexible_since=2):
+    """Trims a partition below an offset; -1 is the high watermark."""
+
     topics: list[DeleteRecordsTopic] = wire(array(DeleteRecordsTopic))
     timeout_ms: int = wire(INT32)
 
@@ -118,6 +124,8 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message, flexible_since=2):
+    """`count` is the new total, never fewer than there are."""
+
     topics: list[CreatePartitionsTopic] = wire(array(CreatePartitionsTopic))
     timeout_ms: int = wire(INT32)
     validate_only: bool = wire(BOOL)

@@ -10,11 +10,13 @@ from mainstem.wire.kafka.schema import BOOL, INT8, INT16, INT32, INT64, STRING, 
 
 
 class InitProducerIdRequest(Message, flexible_since=2):
+    """Without a transactional id: a fresh producer id. With a producer id: ask for its next epoch."""
+
     transactional_id: str | None = wire(STRING, nullable=0)
     transaction_timeout_ms: int = wire(INT32)
     producer_id: int = wire(INT64, since=3, default=-1)
     producer_epoch: int = wire(INT16, since=3, default=-1)
-    enable2_pc: bool = wire(BOOL, since=6)
+    enable_2pc: bool = wire(BOOL, since=6)
     keep_prepared_txn: bool = wire(BOOL, since=6)
 
 
@@ -75,6 +77,8 @@ class AddPartitionsToTxnResponse(Message, flexible_since=3):
 
 
 class AddOffsetsToTxnRequest(Message, flexible_since=3):
+    """Announces that offsets of this group will be part of the transaction."""
+
     transactional_id: str = wire(STRING)
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
@@ -94,6 +98,8 @@ class EndTxnRequest(Message, flexible_since=3):
 
 
 class EndTxnResponse(Message, flexible_since=3):
+    """From version 5 on, each transaction ends with a new epoch, told here."""
+
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
     producer_id: int = wire(INT64, since=5, default=-1)
@@ -108,13 +114,15 @@ class WritableTxnMarkerTopic(Message):
 class WritableTxnMarker(Message):
     producer_id: int = wire(INT64)
     producer_epoch: int = wire(INT16)
-    transaction_result: bool = wire(BOOL)
+    transaction_result: bool = wire(BOOL)  # True: commit
     topics: list[WritableTxnMarkerTopic] = wire(array(WritableTxnMarkerTopic))
     coordinator_epoch: int = wire(INT32)
     transaction_version: int = wire(INT8, since=2)
 
 
 class WriteTxnMarkersRequest(Message, flexible_since=1):
+    """From a transaction coordinator to the leaders of partitions; clients use it to end a stuck one."""
+
     markers: list[WritableTxnMarker] = wire(array(WritableTxnMarker))
 
 
@@ -150,6 +158,8 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message, flexible_since=3):
+    """Offsets that count once the transaction commits."""
+
     transactional_id: str = wire(STRING)
     group_id: str = wire(STRING)
     producer_id: int = wire(INT64)
