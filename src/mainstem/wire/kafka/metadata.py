@@ -42,9 +42,8 @@ class MetadataResponseTopic(Message):
     topic_id: bytes = wire(UUID, since=10)
     is_internal: bool = wire(BOOL, since=1)
     partitions: list[MetadataResponsePartition] = wire(array(MetadataResponsePartition))
-    topic_authorized_operations: int = wire(
-        INT32, since=8, default=-0x80000000
-    )  # a bit per ACL operation; the default: not asked
+    # a bit per ACL operation; the default says that nobody asked
+    topic_authorized_operations: int = wire(INT32, since=8, default=-0x80000000)
 
 
 class MetadataResponse(Message, flexible_since=9):
