@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+from dataclasses import dataclass
 
 import msgspec
 from hypothesis import given, settings
@@ -18,6 +19,8 @@ from mainstem.kernel.groups.classic_messages import (
     SyncRequest,
     SyncResult,
 )
+from mainstem.kernel.groups.consumer import ConsumerGroup
+from mainstem.kernel.groups.consumer_messages import ConsumerHeartbeat, ConsumerState, TopicInfo
 from mainstem.kernel.groups.offsets import (
     CommittedOffset,
     GroupDeleted,
@@ -29,7 +32,15 @@ from mainstem.kernel.groups.offsets import (
     TxnOffsetsEnded,
     TxnOffsetsStaged,
 )
-from mainstem.model.errors import MainstemError, MemberIdRequired, RebalanceInProgress
+from mainstem.model.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    MainstemError,
+    MemberIdRequired,
+    RebalanceInProgress,
+    UnknownMember,
+    UnreleasedInstanceId,
+)
 
 TOPICS = (b"a" * 16, b"b" * 16)
 KEYS = [(topic_id, partition) for topic_id in TOPICS for partition in (0, 1)]
@@ -243,3 +254,185 @@ ClassicClients.TestCase.settings = settings(
     max_examples=80, stateful_step_count=40, deadline=None, derandomize=True
 )
 TestClassicClients = ClassicClients.TestCase
+
+
+class ChangingTopics:
+    def __init__(self):
+        self.version = 0
+        self.by_name = {"t0": TopicInfo(b"0" * 16, 4)}
+
+    def get(self, name):
+        return self.by_name.get(name)
+
+    def names(self):
+        return self.by_name
+
+
+@dataclass
+class Client:
+    """A well-behaved member: owns what it is told at once, gives up what it is not told when it likes."""
+
+    member_id: str
+    instance_id: str | None
+    names: frozenset[str]
+    regex: str
+    epoch: int = 0
+    owned: frozenset = frozenset()
+    told: frozenset = frozenset()
+    said_owned: frozenset | None = None
+    say_all: bool = True
+
+    def heartbeat(self) -> ConsumerHeartbeat:
+        full = self.say_all or self.epoch == 0
+        return ConsumerHeartbeat(
+            self.member_id,
+            self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=20_000 if full else None,
+            topic_names=self.names if full else None,
+            topic_regex=self.regex if full else None,
+            owned=self.owned if full or self.owned != self.said_owned else None,
+        )
+
+    def start_over(self):
+        self.epoch, self.owned, self.told, self.say_all = 0, frozenset(), frozenset(), True
+
+
+class ConsumerClients(RuleBasedStateMachine):
+    """Clients that join, lag, lose answers, crash, restart and leave while topics come, grow and go.
+
+    What must hold: no partition is ever with two clients that the group counts as members; and when the
+    clients are left alone they come to rest with every partition read by exactly one of them.
+    """
+
+    slots = st.integers(0, 4)
+    wishes = st.sampled_from(
+        [({"t0"}, ""), ({"t0", "t1"}, ""), ({"t2"}, "t[01]"), (set(), "t.*"), (set(), "")]
+    )
+
+    def __init__(self):
+        super().__init__()
+        self.now_ms = 0
+        self.topics = ChangingTopics()
+        self.group = ConsumerGroup("g", 0)
+        self.clients: dict[int, Client] = {}
+        self.numbers = itertools.count()
+
+    def send(self, slot, delivered=True):
+        client = self.clients[slot]
+        request = client.heartbeat()
+        try:
+            result = self.group.heartbeat(request, self.topics, self.now_ms)
+        except (UnknownMember, FencedMemberEpoch):
+            client.start_over()
+            return
+        except UnreleasedInstanceId:
+            return
+        except FencedInstanceId:
+            del self.clients[slot]
+            return
+        if not delivered:
+            client.say_all = True
+            return
+        client.epoch, client.say_all = result.member_epoch, False
+        if request.owned is not None:
+            client.said_owned = request.owned
+        if result.assignment is not None:
+            client.told = result.assignment
+            client.owned |= result.assignment
+
+    @rule(slot=slots, wish=wishes)
+    def start_or_resubscribe(self, slot, wish):
+        names, regex = frozenset(wish[0]), wish[1]
+        client = self.clients.get(slot)
+        if client is None:
+            instance_id = f"static-{slot}" if slot < 2 else None
+            self.clients[slot] = Client(f"m{next(self.numbers)}", instance_id, names, regex)
+        else:
+            client.names, client.regex, client.say_all = names, regex, True
+        self.send(slot)
+
+    @rule(slot=slots, delivered=st.booleans())
+    def beat(self, slot, delivered):
+        if slot in self.clients:
+            self.send(slot, delivered)
+
+    @rule(slot=slots)
+    def give_up(self, slot):
+        if slot in self.clients:
+            self.clients[slot].owned = self.clients[slot].told
+
+    @rule(slot=slots)
+    def crash(self, slot):
+        self.clients.pop(slot, None)
+
+    @rule(slot=slots, for_good=st.booleans())
+    def leave(self, slot, for_good):
+        client = self.clients.pop(slot, None)
+        if client is not None and client.epoch > 0:
+            epoch = -1 if for_good or client.instance_id is None else -2
+            request = ConsumerHeartbeat(client.member_id, epoch, instance_id=client.instance_id)
+            with contextlib.suppress(UnknownMember, FencedInstanceId):
+                self.group.heartbeat(request, self.topics, self.now_ms)
+
+    @rule(name=st.sampled_from(["t0", "t1", "t2"]), partitions=st.integers(0, 6))
+    def change_topic(self, name, partitions):
+        """Fewer partitions than before: the topic was deleted, and made anew if there are any."""
+        old = self.topics.by_name.pop(name, None)
+        self.topics.version += 1
+        if partitions:
+            grown = old is not None and old.partitions <= partitions
+            topic_id = old.topic_id if grown else b"%016d" % next(self.numbers)
+            self.topics.by_name[name] = TopicInfo(topic_id, partitions)
+
+    @rule(ms=st.sampled_from([1, 5_000, 20_000, 44_999, 45_000]))
+    def wait(self, ms):
+        until_ms = self.now_ms + ms
+        while (at_ms := self.group.next_deadline_ms()) is not None and at_ms <= until_ms:
+            self.now_ms = at_ms
+            self.group.tick(at_ms)
+        self.now_ms = until_ms
+
+    @invariant()
+    def no_partition_has_two_owners(self):
+        counted = {one.member_id: one for one in self.group.describe().members}
+        owned = [
+            partition
+            for client in self.clients.values()
+            if client.member_id in counted
+            for partition in client.owned
+        ]
+        assert len(owned) == len(set(owned))
+        given_out = [partition for one in counted.values() for partition in one.assigned]
+        assert len(given_out) == len(set(given_out))
+
+    def teardown(self):
+        for _ in range(60):
+            self.wait(5_000)
+            for slot in sorted(self.clients):
+                self.send(slot)
+                if slot in self.clients:
+                    self.clients[slot].owned = self.clients[slot].told
+                self.no_partition_has_two_owners()
+        view = self.group.describe()
+        assert view.state is (ConsumerState.STABLE if self.clients else ConsumerState.EMPTY)
+        wanted = set()
+        for client in self.clients.values():
+            assert client.epoch == view.group_epoch
+            names = client.names | {
+                name
+                for name in self.topics.names()
+                if client.regex == "t.*" or (client.regex and name != "t2")
+            }
+            infos = [info for name in names if (info := self.topics.get(name)) is not None]
+            mine = {(info.topic_id, partition) for info in infos for partition in range(info.partitions)}
+            assert client.owned <= mine
+            wanted |= mine
+        owned = [partition for client in self.clients.values() for partition in client.owned]
+        assert sorted(owned) == sorted(wanted)
+
+
+ConsumerClients.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, derandomize=True
+)
+TestConsumerClients = ConsumerClients.TestCase

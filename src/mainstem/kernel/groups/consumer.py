@@ -1,0 +1,339 @@
+"""A group of the consumer protocol (KIP-848): the broker assigns, and members move there one by one.
+
+Three epochs drive it. The group's rises when a member or what it wants changes, or when a topic does. For
+each, one target assignment is made. A member then walks towards it at its own pace, in its heartbeats: it
+gives up what is no longer its own, says so, and only then takes what others have given up. So nobody stops
+reading what it keeps, and no partition is ever with two members.
+
+Like the classic group it is in memory only: after a restart every member is unknown and joins again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from mainstem.kernel.groups.assignors import ASSIGNORS, Partition, Reader
+from mainstem.kernel.groups.classic_messages import Answer
+from mainstem.kernel.groups.consumer_members import NOTHING, ConsumerMember, Progress
+from mainstem.kernel.groups.consumer_messages import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerLimits,
+    ConsumerMemberView,
+    ConsumerState,
+    ConsumerView,
+    HeartbeatResult,
+    Topics,
+)
+from mainstem.kernel.groups.deadlines import Deadlines
+from mainstem.kernel.groups.subscriptions import Subscriptions
+from mainstem.model.errors import (
+    CoordinatorClosing,
+    FencedInstanceId,
+    GroupFull,
+    GroupNotEmpty,
+    GroupNotFound,
+    IllegalGeneration,
+    InvalidRequest,
+    MainstemError,
+    StaleMemberEpoch,
+    UnknownMember,
+    UnreleasedInstanceId,
+    UnsupportedAssignor,
+)
+
+DEFAULT_ASSIGNOR = "uniform"
+SESSION, REVOCATION = "session", "revocation"  # the two kinds of deadline
+
+
+class ConsumerGroup:
+    def __init__(self, group_id: str, now_ms: int, limits: ConsumerLimits | None = None) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.assignment_epoch = 0
+        self.empty_since_ms: int | None = now_ms
+        self._limits = limits or ConsumerLimits()
+        self._dead = False
+        self._members: dict[str, ConsumerMember] = {}
+        self._static: dict[str, str] = {}  # instance id -> member id
+        self._target: dict[str, frozenset[Partition]] = {}
+        self._owners: dict[Partition, str] = {}  # of every partition that a member holds or may still hold
+        self._subscriptions = Subscriptions(self._limits.pattern_refresh_ms)
+        self._assignor = DEFAULT_ASSIGNOR
+        self._someone_left = False  # since the last target; what it wanted may be nobody's wish now
+        self._deadlines: Deadlines[tuple[str, str]] = Deadlines()  # (kind, member id)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def heartbeat(self, request: ConsumerHeartbeat, topics: Topics, now_ms: int) -> HeartbeatResult:
+        if self._dead:
+            raise CoordinatorClosing(self.group_id)
+        check_heartbeat(request)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            return self._leave(request, now_ms)
+        pattern = self._subscriptions.pattern(request.topic_regex)
+        member, is_new = self._member_of(request)
+        told = member.assigned
+        behind = request.member_epoch != member.epoch  # did not get an answer, nor the assignment in it
+        changed = member.update(request) or is_new
+        self._subscriptions.add(pattern)
+        self._members[member.member_id] = member
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member.member_id
+        self.empty_since_ms = None
+        self._refresh(changed, topics, now_ms)
+        self._walk(member, request.owned, now_ms)
+        self._deadlines.set((SESSION, member.member_id), now_ms + self._limits.session_timeout_ms)
+        tell = request.is_full or behind or member.assigned != told
+        return self._result(member.member_id, member.epoch, member.assigned if tell else None)
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, now_ms: int, in_txn: bool = False
+    ) -> None:
+        """May these offsets be committed? `epoch` below zero is a writer outside the group."""
+        del instance_id, now_ms  # the member id says enough, and only heartbeats keep a session
+        if self._dead:
+            raise CoordinatorClosing(self.group_id)
+        if epoch < 0 and not self._members:
+            return
+        self._check_member_epoch(member_id, epoch, in_txn)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """May committed offsets be read? Whoever does not claim to be a member always may."""
+        if not member_id and epoch < 0:
+            return
+        self._check_member_epoch(member_id or "", epoch, in_txn=False)
+
+    def check_delete(self) -> None:
+        if self._dead:
+            raise GroupNotFound(self.group_id)
+        if self._members:
+            raise GroupNotEmpty(self.group_id)
+
+    def check_offsets_delete(self) -> None:
+        """Always possible but for topics that the group `reads`."""
+        if self._dead:
+            raise GroupNotFound(self.group_id)
+
+    def reads(self, topic_name: str) -> bool:
+        return any(topic_name in self._subscriptions.names_of(member) for member in self._members.values())
+
+    def describe(self) -> ConsumerView:
+        return ConsumerView(
+            self.group_id,
+            self.state,
+            self.epoch,
+            self.assignment_epoch,
+            self._assignor,
+            tuple(
+                ConsumerMemberView(
+                    member.member_id,
+                    member.instance_id,
+                    member.rack_id,
+                    member.epoch,
+                    member.client_id,
+                    member.client_host,
+                    member.topic_names,
+                    member.topic_regex,
+                    member.assigned,
+                    self._target.get(member.member_id, NOTHING),
+                )
+                for member in self._members.values()
+            ),
+        )
+
+    @property
+    def state(self) -> ConsumerState:
+        if self._dead:
+            return ConsumerState.DEAD
+        if not self._members:
+            return ConsumerState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerState.ASSIGNING
+        if all(member.is_reconciled(self.assignment_epoch) for member in self._members.values()):
+            return ConsumerState.STABLE
+        return ConsumerState.RECONCILING
+
+    @property
+    def idle(self) -> bool:
+        return not self._members
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_ms()
+
+    def tick(self, now_ms: int) -> list[Answer]:
+        """Put out members that were silent for too long or did not give up partitions in time."""
+        for _, member_id in self._deadlines.due(now_ms):
+            if member_id in self._members:
+                self._remove(member_id, now_ms)
+        return []
+
+    def close(self, error: MainstemError) -> list[Answer]:
+        del error  # nobody waits in this group
+        self._dead = True
+        self._deadlines = Deadlines()
+        return []
+
+    # --- members -------------------------------------------------------------------------------
+
+    def _member_of(self, request: ConsumerHeartbeat) -> tuple[ConsumerMember, bool]:
+        """Whom the heartbeat speaks for, and whether the group has to make room for it."""
+        joins = request.member_epoch == JOIN_EPOCH
+        known_as = None if request.instance_id is None else self._static.get(request.instance_id)
+        if known_as is not None and known_as != request.member_id:
+            if not joins:
+                raise FencedInstanceId(f"{request.instance_id!r} is now member {known_as}")
+            return self._take_over(known_as, request), False
+        member = self._members.get(request.member_id)
+        if member is None:
+            if not joins:
+                raise UnknownMember(request.member_id)
+            if len(self._members) >= self._limits.max_members:
+                raise GroupFull(f"{self.group_id} has {len(self._members)} members")
+            return ConsumerMember(request.member_id or request.new_member_id), True
+        member.check_instance(request.instance_id)
+        if joins and member.previous_epoch != JOIN_EPOCH:
+            # It gave everything up before it joins again, as it must when it was fenced.
+            self._hold(member, NOTHING, NOTHING)
+            member.epoch = member.previous_epoch = 0
+            member.progress = Progress.DONE
+        member.check_epoch(request)
+        return member, False
+
+    def _take_over(self, old_id: str, request: ConsumerHeartbeat) -> ConsumerMember:
+        """A static member is back: it gets what its former self had, if that one said it would go."""
+        old = self._members[old_id]
+        if old.epoch != STATIC_LEAVE_EPOCH or request.member_id in self._members:
+            raise UnreleasedInstanceId(f"{request.instance_id!r} is member {old_id}")
+        member = replace(old, member_id=request.member_id or request.new_member_id, epoch=0, previous_epoch=0)
+        self._forget(old_id)
+        self._target[member.member_id] = self._target.pop(old_id, NOTHING)
+        for partition in member.holds():
+            self._owners[partition] = member.member_id
+        return member
+
+    def _leave(self, request: ConsumerHeartbeat, now_ms: int) -> HeartbeatResult:
+        member = self._members.get(request.member_id)
+        if request.instance_id is not None:
+            owner = self._static.get(request.instance_id)
+            if owner is not None and owner != request.member_id:
+                raise FencedInstanceId(f"{request.instance_id!r} is now member {owner}")
+        if member is None:
+            raise UnknownMember(request.member_id)
+        member.check_instance(request.instance_id)
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
+            self._hold(member, member.assigned, NOTHING)
+            member.progress = Progress.DONE
+            member.epoch = member.previous_epoch = STATIC_LEAVE_EPOCH
+            self._deadlines.clear((REVOCATION, member.member_id))
+        else:
+            self._remove(member.member_id, now_ms)
+        return self._result(request.member_id, request.member_epoch, None)
+
+    def _remove(self, member_id: str, now_ms: int) -> None:
+        member = self._members[member_id]
+        self._hold(member, NOTHING, NOTHING)
+        self._forget(member_id)
+        self._target.pop(member_id, None)
+        if member.instance_id is not None:
+            del self._static[member.instance_id]
+        self.epoch += 1
+        self._someone_left = True
+        if not self._members:
+            self.empty_since_ms = now_ms
+
+    def _forget(self, member_id: str) -> None:
+        del self._members[member_id]
+        self._deadlines.clear((SESSION, member_id))
+        self._deadlines.clear((REVOCATION, member_id))
+
+    def _check_member_epoch(self, member_id: str, epoch: int, in_txn: bool) -> None:
+        member = self._members.get(member_id)
+        if member is None:
+            raise UnknownMember(member_id)
+        if epoch != member.epoch:
+            # Transactional clients know generations only.
+            wrong = IllegalGeneration if in_txn else StaleMemberEpoch
+            raise wrong(f"{epoch}, the member is at {member.epoch}")
+
+    # --- target and way ------------------------------------------------------------------------
+
+    def _refresh(self, changed: bool, topics: Topics, now_ms: int) -> None:
+        """Raise the epoch and make a new target if members, wishes or topics changed."""
+        members = self._members.values()
+        members_changed = changed or self._someone_left
+        if self._subscriptions.refresh(members, members_changed, topics, now_ms) or changed:
+            self.epoch += 1
+        if self.epoch == self.assignment_epoch:
+            return
+        if members_changed:
+            votes = Counter(member.assignor for member in members if member.assignor is not None)
+            self._assignor = min(votes, key=lambda name: (-votes[name], name), default=DEFAULT_ASSIGNOR)
+            self._someone_left = False
+        readers = [
+            Reader(member.member_id, member.instance_id, self._subscriptions.topic_ids_of(member))
+            for member in members
+        ]
+        self._target = ASSIGNORS[self._assignor](
+            readers, self._subscriptions.partition_counts(), self._target
+        )
+        self.assignment_epoch = self.epoch
+
+    def _walk(self, member: ConsumerMember, owned: frozenset[Partition] | None, now_ms: int) -> None:
+        if member.is_reconciled(self.assignment_epoch):
+            return
+        before = (member.progress, member.epoch)
+        held = member.holds()
+        target = self._target.get(member.member_id, NOTHING)
+        member.reconcile(
+            self.assignment_epoch, target, owned, lambda partition: partition not in self._owners
+        )
+        self._own(member, held)
+        key = (REVOCATION, member.member_id)
+        if member.progress is not Progress.REVOKING:
+            self._deadlines.clear(key)
+        elif before != (Progress.REVOKING, member.epoch):
+            self._deadlines.set(key, now_ms + member.rebalance_timeout_ms)
+
+    def _hold(
+        self, member: ConsumerMember, assigned: frozenset[Partition], revoking: frozenset[Partition]
+    ) -> None:
+        held = member.holds()
+        member.assigned, member.revoking = assigned, revoking
+        self._own(member, held)
+
+    def _own(self, member: ConsumerMember, held_before: frozenset[Partition]) -> None:
+        holds = member.holds()
+        for partition in held_before - holds:
+            del self._owners[partition]
+        for partition in holds - held_before:
+            self._owners[partition] = member.member_id
+
+    def _result(self, member_id: str, epoch: int, assignment: frozenset[Partition] | None) -> HeartbeatResult:
+        return HeartbeatResult(member_id, epoch, self._limits.heartbeat_interval_ms, assignment)
+
+
+def check_heartbeat(request: ConsumerHeartbeat) -> None:
+    """What a heartbeat must say, whatever the group."""
+    if request.instance_id == "" or request.rack_id == "":
+        raise InvalidRequest("an instance or rack id, where given, is not empty")
+    if request.member_epoch < STATIC_LEAVE_EPOCH:
+        raise InvalidRequest(f"member epoch {request.member_epoch}")
+    if request.member_epoch != JOIN_EPOCH and not request.member_id:
+        raise InvalidRequest("only a member that joins may lack an id")
+    if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        raise InvalidRequest("only a static member can say that it will be back")
+    if request.member_epoch == JOIN_EPOCH:
+        if request.rebalance_timeout_ms is None:
+            raise InvalidRequest("a member that joins names its rebalance timeout")
+        if request.owned is None or request.owned:
+            raise InvalidRequest("a member that joins owns nothing, and says so")
+        if request.topic_names is None and request.topic_regex is None:
+            raise InvalidRequest("a member that joins names its topics or a pattern")
+    if request.assignor is not None and request.assignor not in ASSIGNORS:
+        raise UnsupportedAssignor(f"{request.assignor!r}; there are {', '.join(ASSIGNORS)}")
