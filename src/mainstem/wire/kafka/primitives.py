@@ -7,7 +7,7 @@ tagged fields     varint count, then per field: varint tag, varint size, that ma
 
 from __future__ import annotations
 
-Buffer = bytes | memoryview
+Buffer = bytes | bytearray | memoryview
 
 
 class Malformed(Exception):
