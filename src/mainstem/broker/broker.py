@@ -1,0 +1,277 @@
+"""The one door: everything that fronts may do to topics, partitions, groups and transactions.
+
+Runs on one loop. What is durable is a machine in `parts`, changed by deltas that are in the journal; what
+the hot path needs (partitions, producers) is plain objects that replay rebuilds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator, Mapping
+
+from mainstem.broker.options import BrokerOptions
+from mainstem.broker.partition import Partition
+from mainstem.broker.policy import Policies, check_config
+from mainstem.broker.publisher import Publisher
+from mainstem.broker.reading import Reading
+from mainstem.broker.store import Part, Rebuild, Section, Store, part
+from mainstem.broker.system import SystemChance, SystemClock
+from mainstem.broker.topics import (
+    PartitionsAdded,
+    Topic,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+    TopicDelta,
+    Topics,
+    Trimmed,
+    check_topic_name,
+)
+from mainstem.broker.transactions import Transactions
+from mainstem.kernel.groups.offsets import GroupOffsets, OffsetDelta, TopicOffsetsDeleted
+from mainstem.kernel.log.disk import OsDisk
+from mainstem.kernel.log.journal import Round
+from mainstem.kernel.txn.coordinator import TransactionCoordinator
+from mainstem.kernel.txn.deltas import CoordinatorDelta, PartitionProducersState
+from mainstem.kernel.txn.producers import PartitionProducers
+from mainstem.model.batch import CONTROL_BIT, TRANSACTIONAL_BIT, read_header
+from mainstem.model.errors import InvalidPartitions, OffsetOutOfRange, TopicExists
+from mainstem.model.logs import get_log
+from mainstem.model.meters import Meters
+from mainstem.model.ports import Chance, Clock, Disk
+from mainstem.model.records import read_control
+
+events = get_log(__name__)
+
+
+class _Producers:
+    """Producer state of all partitions as one machine, for snapshots; batches are its deltas otherwise."""
+
+    def __init__(self, topics: Topics, expiry_ms: int) -> None:
+        self._topics = topics
+        self._expiry_ms = expiry_ms
+
+    def apply(self, delta: PartitionProducersState) -> None:
+        partition = self._topics.partitions.get(delta.partition_id)
+        if partition is not None:
+            partition.producers = PartitionProducers(self._expiry_ms)
+            partition.producers.apply(delta)
+
+    def dump(self) -> Iterator[PartitionProducersState]:
+        for partition in list(self._topics.partitions.values()):
+            if partition.producers is not None:
+                yield from partition.producers.dump(partition.id)
+
+
+class Broker:
+    """Made by `await Broker.open(options)`; `close` ends it with everything on disk."""
+
+    store: Store
+    publisher: Publisher
+    reading: Reading
+    transactions: Transactions
+
+    def __init__(self, options: BrokerOptions, clock: Clock, chance: Chance) -> None:
+        self.options = options
+        self.clock = clock
+        self.chance = chance
+        self.topics = Topics(Policies(options.topic_defaults))
+        self.offsets = GroupOffsets()
+        self.coordinator = TransactionCoordinator(
+            options.max_transaction_timeout_ms, options.transactional_id_expiry_ms
+        )
+        self.parts: dict[Section, Part] = {
+            Section.TOPICS: part(self.topics, TopicDelta),
+            Section.PRODUCERS: part(
+                _Producers(self.topics, options.producer_expiry_ms), PartitionProducersState
+            ),
+            Section.OFFSETS: part(self.offsets, OffsetDelta),
+            Section.TRANSACTIONS: part(self.coordinator, CoordinatorDelta),
+        }
+        self.meters = Meters()
+        self._lock: object = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._creating: dict[str, asyncio.Future[None]] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        options: BrokerOptions,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> Broker:
+        disk = disk or OsDisk()
+        self = cls(options, clock or SystemClock(), chance or SystemChance())
+        disk.make_folder(options.folder)
+        self._lock = disk.lock(f"{options.folder}/LOCK")
+        self.store = Store.open(
+            disk,
+            options.folder,
+            options.log,
+            self.parts,
+            Rebuild(self.parts, self._replay_batch, self._replay_link),
+            on_failure or _end_process,
+            self._new_log_id,
+        )
+        log = self.store.log
+        for warning in log.warnings:
+            events.warning("recovered with a loss of convenience", what=warning)
+        log.on_synced = self._on_synced
+        self.publisher = Publisher(log, self.clock, options.producer_expiry_ms)
+        self.reading = Reading(log)
+        self.transactions = Transactions(
+            self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
+        )
+        log.start()
+        return self
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self.store.close()
+        self._lock = None
+
+    def _new_log_id(self) -> str:
+        return base64.urlsafe_b64encode(self.chance.uuid()).decode().rstrip("=")
+
+    @property
+    def cluster_id(self) -> str:
+        return self.options.cluster_id or self.store.log.files.manifest.log_id
+
+    # --- replay --------------------------------------------------------------------------------
+
+    def _replay_batch(self, partition_id: int, batch: memoryview) -> None:
+        partition = self.topics.partitions.get(partition_id)
+        if partition is None:
+            return
+        header = read_header(batch)
+        base = header.base_offset
+        next_offset = base + header.last_offset_delta + 1
+        if next_offset > partition.next_offset:
+            partition.next_offset = partition.high_watermark = next_offset
+        if header.producer_id < 0:
+            return
+        producers = partition.producers
+        if producers is None:
+            producers = partition.producers = PartitionProducers(self.options.producer_expiry_ms)
+        now_ms = header.max_timestamp_ms
+        if header.attributes & CONTROL_BIT:
+            producers.ended(header.producer_id, header.producer_epoch, read_control(batch), base, now_ms)
+        else:
+            producers.appended(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.record_count,
+                base,
+                header.attributes & TRANSACTIONAL_BIT != 0,
+                now_ms,
+            )
+
+    def _replay_link(self, partition_id: int, base: int, last: int) -> None:
+        partition = self.topics.partitions.get(partition_id)
+        if partition is not None and last >= partition.next_offset:
+            partition.next_offset = partition.high_watermark = last + 1
+
+    def _on_synced(self, done: Round) -> None:
+        """High watermarks grow to what is on disk; whoever waits for a partition is called once."""
+        partitions = self.topics.partitions
+        woken: set[Callable[[], None]] | None = None
+        for append in done.appends:
+            for place in append.places:
+                partition = partitions.get(place.partition)
+                if partition is not None:
+                    partition.high_watermark = place.last + 1
+                    if partition.waiters is not None:
+                        woken = partition.waiters | woken if woken else set(partition.waiters)
+        if woken:
+            for waiter in woken:
+                waiter()
+
+    # --- topics --------------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """Exists, and is on disk, when this returns. -1 partitions: the default number."""
+        made = self.plan_topic(name, partitions, configs)
+        self.topics.apply(made)
+        await self.store.commit(Section.TOPICS, made)
+        return self.topics.by_id[made.topic_id]
+
+    def plan_topic(
+        self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None
+    ) -> TopicCreated:
+        """Check a wish for a topic; what would be journalled for it."""
+        check_topic_name(name)
+        if name in self.topics.by_name:
+            raise TopicExists(f"Topic '{name}' already exists.")
+        count = self.options.default_partitions if partitions == -1 else partitions
+        if not 0 < count <= self.options.max_partitions:
+            raise InvalidPartitions(f"{count} partitions; 1 to {self.options.max_partitions} are allowed")
+        for key, value in (configs or {}).items():
+            check_config(key, value)
+        return TopicCreated(
+            name,
+            self.chance.uuid(),
+            self.topics.new_partition_ids(count),
+            dict(configs or {}),
+            self.clock.now_ms(),
+        )
+
+    async def add_partitions(self, topic: Topic, total: int) -> None:
+        have = len(topic.partitions)
+        if total <= have:
+            raise InvalidPartitions(f"topic {topic.name!r} has {have} partitions; {total} is not more")
+        if total > self.options.max_partitions:
+            raise InvalidPartitions(f"{total} partitions; at most {self.options.max_partitions} are allowed")
+        added = PartitionsAdded(topic.id, have, self.topics.new_partition_ids(total - have))
+        self.topics.apply(added)
+        await self.store.commit(Section.TOPICS, added)
+
+    async def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Replace the topic's own configs."""
+        for key, value in configs.items():
+            check_config(key, value)
+        changed = TopicConfigured(topic.id, dict(configs))
+        self.topics.apply(changed)
+        await self.store.commit(Section.TOPICS, changed, essential=True)
+
+    async def delete_topic(self, topic: Topic) -> None:
+        waiters = {waiter for partition in topic.partitions for waiter in partition.waiters or ()}
+        gone, offsets_gone = TopicDeleted(topic.id), TopicOffsetsDeleted(topic.id)
+        self.topics.apply(gone)
+        self.offsets.apply(offsets_gone)
+        for waiter in waiters:
+            waiter()
+        await self.store.commit_together(
+            [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)], essential=True
+        )
+
+    async def trim(self, partition: Partition, offset: int) -> int:
+        """Delete records below `offset` (-1: all that are readable); the new start of the log."""
+        if offset == -1:
+            offset = partition.high_watermark
+        if not 0 <= offset <= partition.high_watermark:
+            raise OffsetOutOfRange(offset, partition.log_start, partition.high_watermark)
+        if offset > partition.log_start:
+            trimmed = Trimmed(partition.id, offset)
+            self.topics.apply(trimmed)
+            await self.store.commit(Section.TOPICS, trimmed, essential=True)
+        return partition.log_start
+
+
+def _end_process(error: BaseException) -> None:
+    """After a failed write or sync nothing may be acknowledged any more: stop at once, loudly."""
+    import os
+    import sys
+
+    sys.stderr.write(
+        f"mainstem: the disk failed: {error}. Nothing is acknowledged after this; the process ends.\n"
+    )
+    sys.stderr.flush()
+    os._exit(70)

@@ -1,0 +1,33 @@
+"""What a broker needs to know; the program fills it from its settings, tests from defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mainstem.kernel.log.log import LogOptions
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    folder: str
+    node_id: int = 1
+    cluster_id: str = ""  # empty: the log's own id
+    log: LogOptions = field(default_factory=LogOptions)
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)  # by Kafka's config names
+    auto_create: bool = True
+    default_partitions: int = 1
+    max_partitions: int = 100_000
+    producer_expiry_ms: int = DAY_MS
+    max_transaction_timeout_ms: int = 900_000
+    transactional_id_expiry_ms: int = 7 * DAY_MS
+    group_initial_delay_ms: int = 3000
+    group_min_session_ms: int = 6000
+    group_max_session_ms: int = 1_800_000
+    group_max_size: int = 1_000_000
+    offsets_retention_ms: int = 7 * DAY_MS
+    offset_metadata_max_bytes: int = 4096
+    retention_check_ms: int = 300_000
+    snapshot_bytes: int = 64 << 20  # of journal written since the last one

@@ -1,0 +1,66 @@
+"""One partition's owner: its offsets, its producers, and who waits for it.
+
+Called from the one loop. An idle partition is this object and nothing else: no file, task or timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mainstem.kernel.txn.producers import PartitionProducers
+
+if TYPE_CHECKING:
+    from mainstem.broker.topics import Topic
+
+Waiter = Callable[[], None]
+
+
+class Partition:
+    """log_start <= high_watermark <= next_offset: between the last two lies what is not yet on disk."""
+
+    __slots__ = (
+        "high_watermark",
+        "id",
+        "index",
+        "log_start",
+        "next_offset",
+        "producers",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, partition_id: int, index: int, topic: Topic) -> None:
+        self.id = partition_id  # never reused
+        self.index = index  # its number within the topic
+        self.topic = topic
+        self.log_start = 0
+        self.high_watermark = 0
+        self.next_offset = 0
+        self.producers: PartitionProducers | None = None
+        # Called once, in the turn in which the high watermark grows.
+        self.waiters: set[Waiter] | None = None
+
+    @property
+    def leader_epoch(self) -> int:
+        """One broker, one reign: it has never changed."""
+        return 0
+
+    def last_stable_offset(self) -> int:
+        if self.producers is None:
+            return self.high_watermark
+        return self.producers.last_stable_offset(self.high_watermark)
+
+    def wait(self, waiter: Waiter) -> None:
+        if self.waiters is None:
+            self.waiters = set()
+        self.waiters.add(waiter)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        if self.waiters is not None:
+            self.waiters.discard(waiter)
+            if not self.waiters:
+                self.waiters = None
+
+    def __repr__(self) -> str:
+        return f"{self.topic.name}-{self.index}"

@@ -1,0 +1,124 @@
+"""Publish: check a batch, give it its offsets, hand it to the journal. The hot path of every producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mainstem.broker.partition import Partition
+from mainstem.kernel.log.journal import NewPlace
+from mainstem.kernel.log.log import Log
+from mainstem.kernel.txn.producers import PartitionProducers
+from mainstem.model.batch import TRANSACTIONAL_BIT, BatchHeader, check_batch, place_batch, stamp_append_time
+from mainstem.model.errors import InvalidTimestamp
+from mainstem.model.ports import Clock
+from mainstem.model.records import check_records
+
+Done = Callable[[Any], None]
+# Asked before the first transactional batch of a producer in a partition; may journal deltas, or refuse.
+JoinTransaction = Callable[[Partition, BatchHeader], None]
+
+NO_APPEND_TIME = -1
+INT64_MAX = 2**63 - 1
+
+
+class Publisher:
+    def __init__(self, log: Log, clock: Clock, producer_expiry_ms: int) -> None:
+        self._log = log
+        self._clock = clock
+        self._producer_expiry_ms = producer_expiry_ms
+
+    def publish(
+        self,
+        partition: Partition,
+        batch: memoryview,
+        done: Done | None,
+        join_transaction: JoinTransaction | None = None,
+    ) -> tuple[int, int]:
+        """Base offset and append time (-1 where the producer's time counts); `done` follows once on disk.
+
+        The batch is changed in place (offset, epoch, append time) and must stay as it is until `done`.
+        """
+        policy = partition.topic.policy
+        header = check_batch(batch, policy.max_message_bytes)
+        now_ms = self._clock.now_ms()
+        append_time = NO_APPEND_TIME
+        if policy.append_time:
+            append_time = now_ms
+        elif header.max_timestamp_ms > now_ms + policy.after_max_ms or (
+            policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms
+        ):
+            raise InvalidTimestamp(
+                f"timestamp {header.max_timestamp_ms} is too far from the broker's {now_ms}; see "
+                "message.timestamp.after.max.ms and message.timestamp.before.max.ms"
+            )
+        if policy.compact:
+            check_records(batch, need_keys=True)
+        if header.producer_id >= 0:
+            duplicate_of = self._check_producer(partition, header, now_ms, join_transaction)
+            if duplicate_of is not None:
+                self._wait_for(partition, duplicate_of + header.record_count, done)
+                return duplicate_of, append_time
+        self._log.check_room(len(batch))
+        base = partition.next_offset
+        if append_time >= 0:
+            stamp_append_time(batch, now_ms)
+        last = base + header.last_offset_delta
+        max_timestamp_ms = append_time if append_time >= 0 else header.max_timestamp_ms
+        place_batch(batch, base, 0)
+        partition.next_offset = last + 1
+        if header.producer_id >= 0:
+            self._producers(partition).appended(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.record_count,
+                base,
+                header.attributes & TRANSACTIONAL_BIT != 0,
+                now_ms,
+            )
+        place = NewPlace(partition.id, base, last, max_timestamp_ms, len(batch))
+        self._log.append_batch(partition.id, batch, place, done)
+        return base, append_time
+
+    def _producers(self, partition: Partition) -> PartitionProducers:
+        if partition.producers is None:
+            partition.producers = PartitionProducers(self._producer_expiry_ms)
+        return partition.producers
+
+    def _check_producer(
+        self, partition: Partition, header: BatchHeader, now_ms: int, join_transaction: JoinTransaction | None
+    ) -> int | None:
+        producers = self._producers(partition)
+        transactional = header.attributes & TRANSACTIONAL_BIT != 0
+        duplicate_of = producers.check(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.record_count,
+            transactional,
+            now_ms,
+        )
+        if (
+            duplicate_of is None
+            and transactional
+            and join_transaction is not None
+            and not producers.is_open(header.producer_id)
+        ):
+            join_transaction(partition, header)
+        return duplicate_of
+
+    def _wait_for(self, partition: Partition, offset: int, done: Done | None) -> None:
+        """A retry is acknowledged when its original is on disk, not before."""
+        if done is None:
+            return
+        if partition.high_watermark >= offset:
+            done(None)
+            return
+
+        def waiter() -> None:
+            if partition.high_watermark >= offset:
+                partition.stop_waiting(waiter)
+                done(None)
+
+        partition.wait(waiter)

@@ -1,0 +1,97 @@
+"""Read from partitions: batches from an offset on, and offsets by time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mainstem.broker.partition import Partition
+from mainstem.kernel.log.log import Log
+from mainstem.kernel.log.places import Place, WouldBlock
+from mainstem.model.batch import read_header
+from mainstem.model.errors import OffsetOutOfRange
+from mainstem.model.ports import Buffer
+from mainstem.model.records import first_at_or_after, max_timestamp_record
+
+__all__ = ["PartitionRead", "Reading", "WouldBlock"]
+
+
+class PartitionRead(NamedTuple):
+    """Batches of one partition with what a reader must know beside them."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    aborted: list[tuple[int, int]] | None  # (producer id, first offset); None for read-uncommitted
+    batches: list[Buffer]
+    size: int
+
+
+class Reading:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def read(
+        self, partition: Partition, offset: int, max_bytes: int, committed: bool, *, wait: bool = False
+    ) -> PartitionRead:
+        """Whole batches from the one that holds `offset`, at least one if any is there.
+
+        With wait=False raises WouldBlock when the disk is needed; with wait=True it may run in any thread.
+        """
+        high = partition.high_watermark
+        if offset < partition.log_start or offset > partition.next_offset:
+            raise OffsetOutOfRange(offset, partition.log_start, high)
+        stable = partition.last_stable_offset()
+        upto = stable if committed else high
+        batches: list[Buffer] = []
+        aborted: list[tuple[int, int]] | None = None
+        if offset < upto and max_bytes > 0:
+            batches = self._log.read(partition.id, offset, max_bytes, upto, wait=wait)
+        if committed:
+            aborted = []
+            if batches and partition.producers is not None:
+                last = read_header(batches[-1]).last_offset
+                aborted = partition.producers.aborted_between(offset, last + 1)
+        size = sum(map(len, batches))
+        return PartitionRead(high, stable, partition.log_start, aborted, batches, size)
+
+    # --- offsets by time; these may wait for the disk and belong into a reader thread ------------
+
+    def offset_for_time(self, partition: Partition, timestamp_ms: int, upto: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record at or after a time, as Kafka defines it."""
+        start = partition.log_start
+        place = self._log.first_at_or_after(partition.id, timestamp_ms)
+        if place is None:
+            return None
+        if place.last >= start:
+            found = self._in_place(place, timestamp_ms, start)
+            if found is not None:
+                return found if found[0] < upto else None
+        # What the index found is trimmed away in part or whole: walk on from the start of the log.
+        offset = start
+        while offset < upto:
+            places = self._log.places(partition.id, offset, 1 << 20, upto, wait=True)
+            if not places:
+                return None
+            for place in places:
+                found = self._in_place(place, timestamp_ms, start)
+                if found is not None:
+                    return found if found[0] < upto else None
+            offset = places[-1].last + 1
+        return None
+
+    def _in_place(self, place: Place, timestamp_ms: int, start: int) -> tuple[int, int] | None:
+        (batch,) = self._log.reader.batches([place], True)
+        if read_header(batch).max_timestamp_ms < timestamp_ms:
+            return None
+        return first_at_or_after(batch, timestamp_ms, from_offset=start)
+
+    def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        """(offset, timestamp) of the record with the greatest timestamp; the first of several."""
+        top_ms = self._log.max_timestamp_ms(partition.id)
+        if top_ms is None:
+            return None
+        place = self._log.first_at_or_after(partition.id, top_ms)
+        if place is None or place.last < partition.log_start:
+            return None
+        (batch,) = self._log.reader.batches([place], True)
+        return max_timestamp_record(batch)

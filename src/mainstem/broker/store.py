@@ -1,0 +1,175 @@
+"""The log and the state that lives in it: replay on start, deltas while serving, snapshots in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from mainstem.kernel.log.entries import DeltaEntry, Entry
+from mainstem.kernel.log.journal import Append, Round
+from mainstem.kernel.log.log import Log, LogOptions
+from mainstem.kernel.log.recover import Replay
+from mainstem.model.errors import CorruptFile
+from mainstem.model.ports import Disk
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Section(IntEnum):
+    """Whose deltas a frame carries. Part of the disk format: numbers are never reused."""
+
+    NOTHING = 0  # a barrier: on disk means that everything before it is
+    TOPICS = 1
+    OFFSETS = 2
+    TRANSACTIONS = 3
+    PRODUCERS = 4
+    ACCESS = 5
+    QUOTAS = 6
+
+
+class Machine(Protocol):
+    """A part of the state: `dump` gives the deltas that rebuild it, also while it goes on changing."""
+
+    def apply(self, delta: Any) -> None: ...
+
+    def dump(self) -> Iterator[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A machine with the type of its deltas."""
+
+    machine: Machine
+    decode: Callable[[bytes], Any]
+
+
+def part(machine: Machine, delta_type: Any) -> Part:
+    return Part(machine, msgspec.msgpack.Decoder(delta_type).decode)
+
+
+class Rebuild:
+    """Replays deltas into the machines; batches and links go to whoever owns partitions."""
+
+    def __init__(
+        self,
+        parts: dict[Section, Part],
+        batch: Callable[[int, memoryview], None],
+        link: Callable[[int, int, int], None],
+    ) -> None:
+        self._by_number = {int(section): held for section, held in parts.items()}
+        self.batch = batch
+        self.link = link
+
+    def delta(self, section: int, payload: bytes) -> None:
+        if section == Section.NOTHING:
+            return
+        found = self._by_number.get(section)
+        if found is None:
+            raise CorruptFile("journal", 0, f"a delta of section {section}, which this version does not know")
+        found.machine.apply(found.decode(payload))
+
+
+class Store:
+    """One per broker. All methods but `open` run on the loop."""
+
+    def __init__(
+        self, log: Log, parts: dict[Section, Part], loop: asyncio.AbstractEventLoop, readers: int
+    ) -> None:
+        self.log = log
+        self.parts = parts
+        self._loop = loop
+        self.readers = ThreadPoolExecutor(readers, "reader")
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        options: LogOptions,
+        parts: dict[Section, Part],
+        replay: Replay,
+        on_failure: Callable[[BaseException], None],
+        new_id: Callable[[], str],
+    ) -> Store:
+        loop = asyncio.get_running_loop()
+
+        def post(function: Callable[[Round], None], done: Round) -> None:
+            loop.call_soon_threadsafe(function, done)
+
+        log = Log.open(disk, folder, options, replay, post, on_failure, new_id)
+        return cls(log, parts, loop, readers=2)
+
+    def commit(self, section: Section, delta: Any, *, essential: bool = False) -> asyncio.Future[None]:
+        """Journal one delta; the future is done once it is on disk. The caller applies it."""
+        payload = _encode(delta)
+        self.log.check_room(len(payload), essential=essential)
+        done = self._loop.create_future()
+        self.log.append_delta(section, payload, _settle(done))
+        return done
+
+    def commit_together(
+        self, deltas: Sequence[tuple[Section, Any]], entries: Sequence[Entry] = (), *, essential: bool = False
+    ) -> asyncio.Future[None]:
+        """Journal several deltas and entries so that all of them or none survive."""
+        together: list[Entry] = [DeltaEntry(section, _encode(delta)) for section, delta in deltas]
+        together += entries
+        self.log.check_room(sum(map(_size, together)), essential=essential)
+        done = self._loop.create_future()
+        self.log.append_atomic(together, _settle(done))
+        return done
+
+    def barrier(self) -> asyncio.Future[None]:
+        """Done once everything appended so far is on disk."""
+        done = self._loop.create_future()
+        self.log.append_delta(Section.NOTHING, b"", _settle(done))
+        return done
+
+    async def in_reader(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a read that may wait for the disk, off the loop."""
+        return await self._loop.run_in_executor(self.readers, work, *arguments)
+
+    async def in_background(self, work: Callable[[], None]) -> None:
+        await asyncio.wrap_future(self.log.background(work))
+
+    async def close(self) -> None:
+        """Everything appended is on disk and everyone was told when this returns."""
+        await self._loop.run_in_executor(None, self.log.close)
+        await asyncio.sleep(0)  # lets the last posted rounds run
+        self.readers.shutdown(wait=False, cancel_futures=True)
+
+    # --- snapshots -----------------------------------------------------------------------------
+
+    async def snapshot(self, slice_ms: float = 3.0) -> None:
+        """Write the whole state while serving goes on, in slices of the loop's time."""
+        writer, entry = self.log.new_snapshot()
+        time = self._loop.time
+        pieces: list[tuple[int, bytes]] = []
+        until = time() + slice_ms / 1000
+        for section, held in self.parts.items():
+            for delta in held.machine.dump():
+                pieces.append((section, _encode(delta)))
+                if time() >= until:
+                    full, pieces = pieces, []
+                    await self.in_background(lambda full=full: writer.write(full))  # type: ignore[misc]
+                    until = time() + slice_ms / 1000
+        await self.in_background(lambda: writer.write(pieces))
+        await self.barrier()
+        await self.in_background(lambda: self.log.add_snapshot(writer, entry))
+
+
+def _settle(done: asyncio.Future[None]) -> Callable[[Append], None]:
+    def settle(_: Append) -> None:
+        if not done.done():
+            done.set_result(None)
+
+    return settle
+
+
+def _size(entry: Entry) -> int:
+    return 64 + len(getattr(entry, "payload", getattr(entry, "batch", b"")))

@@ -1,0 +1,38 @@
+"""`mainstem serve`: run a broker until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from mainstem.cli.groups import examples
+from mainstem.cli.settings import settings_options
+from mainstem.config import Config
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "mainstem serve                                   # Kafka on 127.0.0.1:9092, data in ./mainstem-data",
+        "mainstem serve --data /var/lib/mainstem --listen kafka=127.0.0.1:19092",
+        "mainstem serve --listen kafka=127.0.0.1:0 --ready-file ready.json   # any free port, told in a file",
+        "mainstem serve --set topics.default_partitions=4",
+    ),
+)
+@settings_options
+def command(config: Config) -> None:
+    """Run a broker. Ctrl-C or SIGTERM lets requests under way finish, then stops it."""
+    from mainstem.app import App, serve
+    from mainstem.observe.logging import start_logging
+
+    start_logging(config.log.level, config.log.format, sys.stderr)
+
+    def started(app: App) -> None:
+        click.echo(f"Mainstem is ready. Data: {config.server.data.resolve()}", err=True)
+        for name, where in app.listening.items():
+            click.echo(f"  {name:<10} {where}", err=True)
+        click.echo("Stop it with Ctrl-C.", err=True)
+
+    asyncio.run(serve(config, started))

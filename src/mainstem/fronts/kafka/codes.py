@@ -1,0 +1,102 @@
+"""Mainstem's errors as Kafka's error codes: one table, and a test that it is complete."""
+
+from __future__ import annotations
+
+from mainstem.model import errors as e
+
+NONE = 0
+UNKNOWN_SERVER_ERROR = -1
+UNSUPPORTED_VERSION = 35
+
+CODES: dict[type[e.MainstemError], int] = {
+    e.MainstemError: UNKNOWN_SERVER_ERROR,
+    e.OffsetOutOfRange: 1,
+    e.CorruptBatch: 2,
+    e.UnknownTopic: 3,
+    e.BatchTooLarge: 10,
+    e.OffsetMetadataTooLarge: 12,
+    e.CoordinatorClosing: 15,
+    e.InvalidTopicName: 17,
+    e.InvalidRequiredAcks: 21,
+    e.IllegalGeneration: 22,
+    e.InconsistentProtocol: 23,
+    e.InvalidGroupId: 24,
+    e.UnknownMember: 25,
+    e.InvalidSessionTimeout: 26,
+    e.RebalanceInProgress: 27,
+    e.InvalidCommitOffsetSize: 28,
+    e.InvalidTimestamp: 32,
+    e.UnsupportedMechanism: 33,
+    e.IllegalSaslState: 34,
+    e.UnsupportedVersion: UNSUPPORTED_VERSION,
+    e.TopicExists: 36,
+    e.InvalidPartitions: 37,
+    e.InvalidReplicationFactor: 38,
+    e.InvalidConfig: 40,
+    e.InvalidRequest: 42,
+    e.RequestTooLarge: 42,
+    e.NotSupported: UNSUPPORTED_VERSION,
+    e.UnsupportedBatchFormat: 43,
+    e.PolicyViolation: 44,
+    e.ProducerError: UNKNOWN_SERVER_ERROR,
+    e.OutOfOrderSequence: 45,
+    e.DuplicateSequence: 46,
+    e.InvalidProducerEpoch: 47,
+    e.InvalidTransactionState: 48,
+    e.InvalidProducerIdMapping: 49,
+    e.InvalidTransactionTimeout: 50,
+    e.ConcurrentTransactions: 51,
+    e.SecurityDisabled: 54,
+    e.StorageError: 56,
+    e.DiskFull: 56,
+    e.StorageFailed: 56,
+    e.CorruptFile: 56,
+    e.DataFolderLocked: 56,
+    e.FormatTooNew: 56,
+    e.AuthenticationFailed: 58,
+    e.UnknownProducer: 59,
+    e.InvalidPrincipal: 67,
+    e.GroupNotEmpty: 68,
+    e.GroupNotFound: 69,
+    e.FencedLeaderEpoch: 74,
+    e.UnknownLeaderEpoch: 75,
+    e.UnsupportedCompression: 76,
+    e.MemberIdRequired: 79,
+    e.GroupFull: 81,
+    e.FencedInstanceId: 82,
+    e.GroupSubscribedToTopic: 86,
+    e.InvalidRecord: 87,
+    e.OffsetsUnstable: 88,
+    e.ProducerFenced: 90,
+    e.UnknownTopicId: 100,
+    e.TransactionalIdNotFound: 105,
+    e.FencedMemberEpoch: 110,
+    e.UnreleasedInstanceId: 111,
+    e.UnsupportedAssignor: 112,
+    e.StaleMemberEpoch: 113,
+    e.TransactionAbortable: 120,
+    e.InvalidRegularExpression: 128,
+    e.GroupError: UNKNOWN_SERVER_ERROR,
+    e.AccessError: 58,
+    e.NotAuthorized: UNKNOWN_SERVER_ERROR,  # by kind of resource, see below
+}
+
+# NotAuthorized has one code per kind of resource.
+NOT_AUTHORIZED = {
+    "topic": 29,
+    "group": 30,
+    "cluster": 31,
+    "transactional_id": 53,
+    "delegation_token": 65,
+}
+
+
+def code_of(error: BaseException) -> int:
+    """The code for an error, or that of its nearest ancestor; a bug is UNKNOWN_SERVER_ERROR."""
+    if isinstance(error, e.NotAuthorized):
+        return NOT_AUTHORIZED.get(error.kind, 31)
+    for cls in type(error).__mro__:
+        code = CODES.get(cls)
+        if code is not None:
+            return code
+    return UNKNOWN_SERVER_ERROR

@@ -1,0 +1,204 @@
+"""One client's connection: frames in, answers out, in order.
+
+Kafka answers the requests of a connection in the order they came. Produce requests may be under way
+together (their bytes share a round); any other request waits until those before it are answered, and later
+ones wait for it, so a handler never sees a connection's requests overtake each other.
+
+Backpressure: at most MAX_IN_FLIGHT requests are under way; a client that does not read its answers, or that
+sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received only while the server's
+budget has room for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mainstem.fronts.kafka.dispatch import Answer, Dispatcher
+from mainstem.fronts.kafka.inbox import Inbox
+from mainstem.fronts.kafka.session import Session
+from mainstem.model.errors import MainstemError
+from mainstem.model.logs import get_log
+from mainstem.model.ports import Buffer
+from mainstem.wire.kafka.apis import ApiKey
+
+if TYPE_CHECKING:
+    from mainstem.fronts.kafka.server import KafkaServer
+
+events = get_log(__name__)
+
+MAX_IN_FLIGHT = 128
+LARGE_FRAME = 1 << 20
+# Bytes of later requests that may wait in memory while an earlier one is being answered.
+MAX_WAITING_BYTES = 64 << 10
+
+
+class Connection(asyncio.BufferedProtocol):
+    session: Session
+
+    def __init__(self, server: KafkaServer, dispatcher: Dispatcher) -> None:
+        self._server = server
+        self._dispatcher = dispatcher
+        self._inbox = Inbox(dispatcher.max_bytes_before_authentication)
+        self._answers: deque[Answer] = deque()
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else
+        self._paused_reading = False
+        self._paused_writing = False
+        self._reserved = 0
+        self._closed = False
+        self._taking = False
+        self.last_active = 0.0
+        self.peer = "unknown"
+
+    # --- the transport's calls -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peername = transport.get_extra_info("peername") or ("local", 0)
+        sockname = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
+        self.peer = f"{peername[0]}:{peername[1]}"
+        self.session = self._dispatcher.new_session(str(peername[0]), (str(sockname[0]), int(sockname[1])))
+        self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
+        refused = self._server.opened(self)
+        if refused:
+            self.fail(refused)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        self._release()
+        for answer in self._answers:
+            answer.cancel()
+        self._answers.clear()
+        self._server.lost(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._inbox.received(nbytes)
+        self.last_active = self._server.now()
+        self._work()
+
+    def pause_writing(self) -> None:
+        self._paused_writing = True
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        self._work()
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Take as many requests as may be under way; then decide whether to go on reading."""
+        try:
+            while not self._closed and self._may_take():
+                frame = self._inbox.next_frame()
+                if frame is None:
+                    break
+                self._take(frame)
+        except MainstemError as error:
+            self.fail(str(error))
+            return
+        self._adjust_reading()
+
+    def _may_take(self) -> bool:
+        answers = self._answers
+        if not answers:
+            return not self._paused_writing
+        if self._paused_writing or len(answers) >= MAX_IN_FLIGHT or not answers[-1].may_be_followed:
+            return False
+        return self._inbox.peek_int16() == ApiKey.PRODUCE
+
+    def _take(self, frame: memoryview) -> None:
+        if self._reserved:
+            self._release()
+        self._taking = True
+        try:
+            answer = self._dispatcher.start(self.session, frame, self._on_ready)
+        finally:
+            self._taking = False
+        if answer is not None:
+            self._answers.append(answer)
+            self._send_ready()
+
+    def _on_ready(self) -> None:
+        """An answer is there. If it came within the call that started it, that call goes on with it."""
+        if self._taking:
+            return
+        self._send_ready()
+        if self._inbox.buffered or self._paused_reading:
+            self._work()
+
+    def _send_ready(self) -> None:
+        """Send from the front of the line what can be sent."""
+        answers = self._answers
+        while answers and answers[0].chunks is not None and not self._closed:
+            answer = answers.popleft()
+            if answer.failure is not None:
+                self.fail(answer.failure)
+            else:
+                self._send(answer.chunks)
+                self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
+
+    def _send(self, chunks: list[Buffer] | None) -> None:
+        write = self._transport.write
+        for chunk in chunks or ():
+            write(chunk)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def _adjust_reading(self) -> None:
+        if self._closed:
+            return
+        blocked = not self._may_take() and self._inbox.buffered >= MAX_WAITING_BYTES
+        wanted = self._inbox.wanted
+        if not blocked and wanted > LARGE_FRAME and not self._reserved:
+            if self._server.budget.reserve(self, wanted):
+                self._reserved = wanted
+            else:
+                blocked = True
+        if blocked != self._paused_reading:
+            self._paused_reading = blocked
+            if blocked:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def granted(self, size: int) -> None:
+        """The budget has room for the large frame that this connection waits to receive."""
+        self._reserved = size
+        self._adjust_reading()
+
+    def _release(self) -> None:
+        self._server.budget.release(self, self._reserved)
+        self._reserved = 0
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    @property
+    def holds_memory(self) -> bool:
+        """In the middle of a large request, whose bytes may have stopped coming."""
+        return self._reserved > 0
+
+    @property
+    def is_answering(self) -> bool:
+        return bool(self._answers)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._answers and not self._inbox.buffered
+
+    def fail(self, why: str) -> None:
+        """Close because of something the peer did; the log says who and what."""
+        if not self._closed:
+            events.warning("connection closed", peer=self.peer, principal=self.session.principal, why=why)
+            self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        self._transport.close()
+
+    def rest(self) -> None:
+        self._inbox.rest()

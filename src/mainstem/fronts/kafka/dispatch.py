@@ -1,0 +1,156 @@
+"""From a frame to its handler, and from the handler to an answer.
+
+Produce and Fetch answer through callbacks, because they decide the broker's speed; everything else is an
+`async def handle(request, message) -> message` in `handlers/`, run as a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mainstem.fronts.kafka.codes import UNSUPPORTED_VERSION
+from mainstem.fronts.kafka.session import Listener, Request, Session
+from mainstem.model.errors import InvalidRequest, MainstemError, UnsupportedVersion
+from mainstem.model.logs import get_log
+from mainstem.model.ports import Buffer
+from mainstem.wire.kafka.api_versions import ApiVersionsResponse
+from mainstem.wire.kafka.apis import SPECS, ApiKey, ApiSpec
+from mainstem.wire.kafka.codec import decoder
+from mainstem.wire.kafka.frames import RequestHeader, decode_request_header, encode_response
+
+events = get_log(__name__)
+
+Handler = Callable[[Request, Any], Awaitable[Any]]
+
+
+class Answer:
+    """An answer in the making: `chunks` once it is there. `failure` closes the connection instead."""
+
+    __slots__ = ("_on_ready", "cancelled", "chunks", "failure", "may_be_followed", "on_cancel")
+
+    def __init__(self, on_ready: Callable[[], None], *, may_be_followed: bool = False) -> None:
+        self._on_ready = on_ready
+        self.chunks: list[Buffer] | None = None
+        self.failure: str | None = None
+        self.may_be_followed = may_be_followed
+        self.cancelled = False
+        self.on_cancel: Callable[[], object] | None = None
+
+    def ready(self, chunks: list[Buffer]) -> None:
+        self.chunks = chunks
+        if not self.cancelled:
+            self._on_ready()
+
+    def fail(self, why: str) -> None:
+        self.failure = why
+        self.ready([])
+
+    def cancel(self) -> None:
+        """The connection is gone: nobody waits for this any more."""
+        self.cancelled = True
+        if self.on_cancel is not None:
+            self.on_cancel()
+
+
+# Starts a hot request: (session, header, frame, body position, answer) -> the answer, or None for acks=0.
+HotHandler = Callable[[Session, RequestHeader, memoryview, int, Answer], Answer | None]
+
+
+class Dispatcher:
+    """One per listener."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        handlers: dict[ApiKey, Handler],
+        hot: dict[ApiKey, HotHandler],
+        versions: dict[ApiKey, tuple[int, int]],
+        open_before_login: frozenset[ApiKey],
+        max_bytes_before_authentication: int = 64 << 10,
+    ) -> None:
+        self.listener = listener
+        self._handlers = handlers
+        self._hot = hot
+        self._versions = versions
+        self._open_before_login = open_before_login
+        self.max_bytes_before_authentication = max_bytes_before_authentication
+        requests = listener.broker.meters.counter("mainstem_kafka_requests", "Requests taken, by API", "api")
+        self._counters = {key: requests.at(SPECS[key].name) for key in versions}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def new_session(self, host: str, dialled: tuple[str, int]) -> Session:
+        return Session(self.listener, host, dialled, authenticated=not self.listener.needs_authentication)
+
+    def max_bytes(self, session: Session) -> int:
+        """A stranger gets little memory."""
+        if session.authenticated:
+            return self.listener.max_request_bytes
+        return self.max_bytes_before_authentication
+
+    def start(self, session: Session, frame: memoryview, on_ready: Callable[[], None]) -> Answer | None:
+        """Begin to answer a request. None: the client wants no answer. Raises to close the connection."""
+        header, position = decode_request_header(frame)
+        try:
+            key = ApiKey(header.api_key)
+            low, high = self._versions[key]
+        except (ValueError, KeyError):
+            raise UnsupportedVersion(f"API key {header.api_key} is not known here") from None
+        if not low <= header.api_version <= high:
+            if key is ApiKey.API_VERSIONS:
+                return self._unknown_api_versions(header, on_ready)
+            raise UnsupportedVersion(f"{SPECS[key].name} version {header.api_version} is not known here")
+        if not session.authenticated and key not in self._open_before_login:
+            raise InvalidRequest(f"{SPECS[key].name} before authentication")
+        self._counters[key].value += 1
+        hot = self._hot.get(key)
+        if hot is not None:
+            answer = Answer(on_ready, may_be_followed=key is ApiKey.PRODUCE)
+            return hot(session, header, frame, position, answer)
+        return self._start_task(session, SPECS[key], header, frame, position, on_ready)
+
+    def _unknown_api_versions(self, header: RequestHeader, on_ready: Callable[[], None]) -> Answer:
+        """In version 0, which every client reads, with the ranges so that it can ask again."""
+        from mainstem.fronts.kafka.versions import api_versions
+
+        response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=api_versions(self._versions))
+        spec = SPECS[ApiKey.API_VERSIONS]
+        answer = Answer(on_ready)
+        answer.chunks = [encode_response(spec, 0, header.correlation_id, response)]
+        return answer
+
+    def _start_task(
+        self,
+        session: Session,
+        spec: ApiSpec,
+        header: RequestHeader,
+        frame: memoryview,
+        position: int,
+        on_ready: Callable[[], None],
+    ) -> Answer:
+        version = header.api_version
+        message, _ = decoder(spec.request, version)(frame, position)
+        request = Request(session, version, header.client_id or "")
+        answer = Answer(on_ready)
+        task = asyncio.get_running_loop().create_task(self._run(spec, header, request, message, answer))
+        answer.on_cancel = task.cancel
+        # The loop keeps only weak references to tasks.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return answer
+
+    async def _run(
+        self, spec: ApiSpec, header: RequestHeader, request: Request, message: Any, answer: Answer
+    ) -> None:
+        try:
+            response = await self._handlers[spec.key](request, message)
+            encoded = encode_response(spec, header.api_version, header.correlation_id, response)
+        except MainstemError as error:
+            # Handlers put errors where the protocol has a field for them; what gets here has none.
+            answer.fail(f"{spec.name}: {error}")
+        except Exception as error:  # a bug: this connection ends, the broker goes on
+            events.error("a request failed", api=spec.name, version=header.api_version, error=error)
+            answer.fail(f"{spec.name}: internal error")
+        else:
+            answer.ready([encoded])

@@ -1,0 +1,192 @@
+"""Fetch: what is there now, or a wait until enough has come or the time is up.
+
+The fast way runs wholly in the call that took the request: everything asked for is in memory. What must
+come from the disk is read by a reader thread; what is not there yet is waited for at its partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.partition import Partition
+from mainstem.broker.reading import PartitionRead, WouldBlock
+from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
+from mainstem.fronts.kafka.dispatch import Answer
+from mainstem.fronts.kafka.session import Session
+from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch
+from mainstem.model.logs import get_log
+from mainstem.wire.kafka.frames import RequestHeader
+from mainstem.wire.kafka.hot import FetchQuery, FetchResult, Topic, encode_fetch_response, parse_fetch
+
+events = get_log(__name__)
+
+READ_COMMITTED = 1
+_FETCH_SESSION_ID_NOT_FOUND = 70
+
+
+class Fetching:
+    """One request under way."""
+
+    __slots__ = ("_answer", "_correlation_id", "_partitions", "_query", "_session", "_timer", "_version")
+
+    def __init__(self, session: Session, header: RequestHeader, query: FetchQuery, answer: Answer) -> None:
+        self._session = session
+        self._query = query
+        self._answer = answer
+        self._version = header.api_version
+        self._correlation_id = header.correlation_id
+        self._partitions: list[Partition] = []  # waited at
+        self._timer: asyncio.TimerHandle | None = None
+        answer.on_cancel = self._stop_waiting
+
+    def start(self) -> None:
+        try:
+            results, size, final = self._read(wait=False)
+        except WouldBlock:
+            self._read_cold()
+            return
+        query = self._query
+        if size >= query.min_bytes or final or query.max_wait_ms <= 0:
+            self._send(results)
+        else:
+            self._wait()
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def _read(self, *, wait: bool) -> tuple[list[tuple[Topic, list[FetchResult]]], int, bool]:
+        """Results, their bytes, and whether waiting would be of no use (some partition has an error)."""
+        query = self._query
+        broker = self._session.listener.broker
+        committed = query.isolation_level == READ_COMMITTED
+        left = min(query.max_bytes, self._session.listener.max_response_bytes)
+        total, final = 0, not query.topics
+        results: list[tuple[Topic, list[FetchResult]]] = []
+        for topic, wanted in query.topics:
+            found: list[FetchResult] = []
+            for index, epoch, offset, _, max_bytes in wanted:
+                try:
+                    partition = self._partition(broker, topic, index, epoch)
+                    # Something is always sent, even if one batch is more than was asked for.
+                    room = min(max_bytes, left) if total == 0 or left > 0 else 0
+                    read = broker.reading.read(
+                        partition, offset, max(room, 1) if total == 0 else room, committed, wait=wait
+                    )
+                except MainstemError as error:
+                    final = True
+                    found.append((index, code_of(error), -1, -1, -1, None, ()))
+                    if code_of(error) == UNKNOWN_SERVER_ERROR or code_of(error) == 56:
+                        events.error("a read failed", topic=str(topic), partition=index, error=error)
+                    continue
+                total += read.size
+                left -= read.size
+                found.append(_result(index, read))
+            results.append((topic, found))
+        return results, total, final
+
+    def _partition(self, broker: Broker, topic: Topic, index: int, epoch: int) -> Partition:
+        topics = broker.topics
+        found = topics.get_by_id(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
+        if found is None:
+            self._session.require("read", "topic", str(topic))
+            found = topics.get(str(topic))
+        self._session.require("read", "topic", found.name)
+        partition = topics.partition(found, index)
+        if epoch >= 0 and epoch != partition.leader_epoch:
+            if epoch < partition.leader_epoch:
+                raise FencedLeaderEpoch(f"leader epoch {epoch} is over")
+            raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun")
+        return partition
+
+    def _read_cold(self) -> None:
+        """Some of it is not in memory: let a reader thread wait for the disk."""
+        loop = asyncio.get_running_loop()
+        store = self._session.listener.broker.store
+        future = loop.run_in_executor(store.readers, partial(self._read, wait=True))
+        future.add_done_callback(self._on_cold)
+
+    def _on_cold(
+        self, future: asyncio.Future[tuple[list[tuple[Topic, list[FetchResult]]], int, bool]]
+    ) -> None:
+        if self._answer.cancelled or future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            events.error("a fetch failed", error=error)
+            self._answer.fail("internal error")
+            return
+        self._send(future.result()[0])
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        topics = self._session.listener.broker.topics
+        for topic, wanted in self._query.topics:
+            found = topics.by_id[topic] if isinstance(topic, bytes) else topics.by_name[topic]
+            for index, *_ in wanted:
+                partition = found.partitions[index]
+                partition.wait(self._woken)
+                self._partitions.append(partition)
+        self._timer = loop.call_later(self._query.max_wait_ms / 1000, self._time_is_up)
+
+    def _woken(self) -> None:
+        """Something came for one of the partitions."""
+        try:
+            results, size, final = self._read(wait=False)
+        except WouldBlock:
+            self._stop_waiting()
+            self._read_cold()
+            return
+        if size >= self._query.min_bytes or final:
+            self._stop_waiting()
+            self._send(results)
+
+    def _time_is_up(self) -> None:
+        self._stop_waiting()
+        try:
+            results, _, _ = self._read(wait=False)
+        except WouldBlock:
+            self._read_cold()
+            return
+        self._send(results)
+
+    def _stop_waiting(self) -> None:
+        for partition in self._partitions:
+            partition.stop_waiting(self._woken)
+        self._partitions = []
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self, results: list[tuple[Topic, list[FetchResult]]]) -> None:
+        self._answer.ready(encode_fetch_response(self._correlation_id, self._version, 0, 0, 0, results))
+
+
+def fetch(
+    session: Session, header: RequestHeader, frame: memoryview, position: int, answer: Answer
+) -> Answer | None:
+    query = parse_fetch(frame, position, header.api_version)
+    if query.session_id and query.session_epoch > 0:
+        # No session is ever given out, so this one is none of ours: the client starts over without.
+        answer.chunks = list(
+            encode_fetch_response(
+                header.correlation_id, header.api_version, 0, _FETCH_SESSION_ID_NOT_FOUND, 0, []
+            )
+        )
+        return answer
+    Fetching(session, header, query, answer).start()
+    return answer
+
+
+def _result(index: int, read: PartitionRead) -> FetchResult:
+    return (
+        index,
+        0,
+        read.high_watermark,
+        read.last_stable_offset,
+        read.log_start,
+        read.aborted,
+        read.batches,
+    )

@@ -1,0 +1,84 @@
+"""ListOffsets: places in a partition by time or by name."""
+
+from __future__ import annotations
+
+from mainstem.broker.partition import Partition
+from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.session import Request
+from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch
+from mainstem.wire.kafka.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+)
+READ_COMMITTED = 1
+NOT_FOUND = (-1, -1)
+
+
+async def handle(request: Request, message: ListOffsetsRequest) -> ListOffsetsResponse:
+    committed = message.isolation_level == READ_COMMITTED
+    response = ListOffsetsResponse()
+    for topic in message.topics:
+        answers = [await _one(request, topic.name, wanted, committed) for wanted in topic.partitions]
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+async def _one(
+    request: Request, topic_name: str, wanted: ListOffsetsPartition, committed: bool
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    try:
+        request.session.require("describe", "topic", topic_name)
+        topics = request.broker.topics
+        partition = topics.partition(topics.get(topic_name), index)
+        check_epoch(partition, wanted.current_leader_epoch)
+        offset, timestamp = await _find(request, partition, wanted.timestamp, committed)
+    except MainstemError as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=code_of(error))
+    epoch = partition.leader_epoch if offset >= 0 else -1
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+        old_style_offsets=[offset] if offset >= 0 else [],
+    )
+
+
+def check_epoch(partition: Partition, epoch: int) -> None:
+    """A client that names a leader's epoch must name the present one."""
+    if epoch < 0 or epoch == partition.leader_epoch:
+        return
+    if epoch < partition.leader_epoch:
+        raise FencedLeaderEpoch(f"leader epoch {epoch} is over")
+    raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun")
+
+
+async def _find(
+    request: Request, partition: Partition, timestamp_ms: int, committed: bool
+) -> tuple[int, int]:
+    """(offset, timestamp); (-1, -1) when there is nothing to find."""
+    broker = request.broker
+    upto = partition.last_stable_offset() if committed else partition.high_watermark
+    if timestamp_ms == LATEST:
+        return upto, -1
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        return partition.log_start, -1
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOT_FOUND
+    if timestamp_ms == MAX_TIMESTAMP:
+        return await broker.store.in_reader(broker.reading.max_timestamp, partition) or NOT_FOUND
+    found = await broker.store.in_reader(broker.reading.offset_for_time, partition, timestamp_ms, upto)
+    return found or NOT_FOUND

@@ -1,0 +1,119 @@
+"""Produce: each batch to its partition, one answer when all of them are on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from mainstem.broker.broker import Broker
+from mainstem.broker.partition import Partition
+from mainstem.broker.publisher import JoinTransaction
+from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.dispatch import Answer
+from mainstem.fronts.kafka.session import Session
+from mainstem.model.errors import (
+    InvalidRecord,
+    InvalidRequest,
+    InvalidRequiredAcks,
+    MainstemError,
+    NotAuthorized,
+)
+from mainstem.wire.kafka.frames import RequestHeader
+from mainstem.wire.kafka.hot import ProduceResult, Topic, encode_produce_response, parse_produce
+
+# Transactions of version 2: the first batch adds its partition.
+_VERSION_2_SINCE = 12
+# The first version whose clients know the error that makes them abort.
+_ABORTABLE_KNOWN_SINCE = 11
+_NO_OFFSET = -1
+
+
+class Produced:
+    """A request under way: results so far, and how many batches are not on disk yet."""
+
+    __slots__ = ("_answer", "_correlation_id", "_results", "_version", "_waiting")
+
+    def __init__(self, answer: Answer, correlation_id: int, version: int) -> None:
+        self._answer = answer
+        self._correlation_id = correlation_id
+        self._version = version
+        self._results: list[tuple[Topic, list[ProduceResult]]] = []
+        self._waiting = 1  # for `all_started`
+
+    def start_topic(self, topic: Topic) -> list[ProduceResult]:
+        results: list[ProduceResult] = []
+        self._results.append((topic, results))
+        return results
+
+    def expect(self) -> None:
+        self._waiting += 1
+
+    def done(self, _: object) -> None:
+        self._waiting -= 1
+        if self._waiting == 0:
+            self._answer.ready(
+                [encode_produce_response(self._correlation_id, self._version, self._results, 0)]
+            )
+
+
+def produce(
+    session: Session, header: RequestHeader, frame: memoryview, position: int, answer: Answer
+) -> Answer | None:
+    version = header.api_version
+    transactional_id, acks, _, topics = parse_produce(frame, position, version)
+    broker = session.listener.broker
+    request = Produced(answer, header.correlation_id, version)
+    join = _join(broker, transactional_id, version) if transactional_id is not None else None
+    refused: MainstemError | None = None
+    if acks not in (-1, 0, 1):
+        refused = InvalidRequiredAcks(f"acks {acks}; use 0, 1 or -1")
+    elif transactional_id is not None and not session.allows("write", "transactional_id", transactional_id):
+        refused = NotAuthorized(session.principal, "write", "transactional_id", transactional_id)
+    failed = False
+    for topic, partitions in topics:
+        results = request.start_topic(topic)
+        for index, records in partitions:
+            request.expect()
+            try:
+                if refused is not None:
+                    raise refused
+                if len(partitions) > 1 and sum(other == index for other, _ in partitions) > 1:
+                    raise InvalidRequest(f"partition {index} is named twice in one request")
+                partition = _partition(session, broker, topic, index)
+                if records is None:
+                    raise InvalidRecord(f"no records for partition {index}")
+                base, append_time = broker.publisher.publish(partition, records, request.done, join)
+                results.append((index, 0, base, append_time, partition.log_start, None))
+            except MainstemError as error:
+                failed = True
+                results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, str(error)))
+                request.done(None)
+    if acks == 0:
+        if failed:
+            # The only way to tell a client that wants no answers.
+            raise InvalidRequest("a batch sent with acks=0 was refused")
+        answer.cancel()
+        return None
+    request.done(None)
+    return answer
+
+
+def _partition(session: Session, broker: Broker, topic: Topic, index: int) -> Partition:
+    topics = broker.topics
+    found = topics.get_by_id(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
+    if found is None:
+        if not session.allows("write", "topic", str(topic)):
+            raise NotAuthorized(session.principal, "write", "topic", str(topic))
+        found = topics.get(str(topic))
+    session.require("write", "topic", found.name)
+    return topics.partition(found, index)
+
+
+def _join(broker: Broker, transactional_id: str, version: int) -> JoinTransaction:
+    join: Callable[..., None] = broker.transactions.join
+    return partial(
+        join,
+        transactional_id,
+        version_2=version >= _VERSION_2_SINCE,
+        known=version >= _ABORTABLE_KNOWN_SINCE,
+    )

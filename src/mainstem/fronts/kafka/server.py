@@ -1,0 +1,119 @@
+"""The Kafka listener: accepts connections, watches over them, closes them in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+
+from mainstem.fronts.kafka.budget import Budget
+from mainstem.fronts.kafka.connection import Connection
+from mainstem.fronts.kafka.dispatch import Dispatcher
+from mainstem.fronts.kafka.handlers import HANDLERS, HOT_HANDLERS, OPEN_BEFORE_LOGIN
+from mainstem.fronts.kafka.session import Listener
+from mainstem.fronts.kafka.versions import offered
+from mainstem.model.logs import get_log
+
+events = get_log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    max_connections: int = 10_000
+    max_connections_per_peer: int = 10_000
+    max_buffered_bytes: int = 128 << 20
+    max_bytes_before_authentication: int = 64 << 10
+    idle_ms: int = 600_000
+    handshake_ms: int = 10_000
+    stall_ms: int = 10_000  # a large request whose bytes stop coming
+    drain_ms: int = 10_000
+
+
+class KafkaServer:
+    def __init__(self, listener: Listener, limits: ServerLimits, budget: Budget | None = None) -> None:
+        self.listener = listener
+        self.limits = limits
+        self.budget = budget or Budget(limits.max_buffered_bytes)
+        versions = offered(set(HANDLERS) | set(HOT_HANDLERS))
+        self._dispatcher = Dispatcher(
+            listener,
+            HANDLERS,
+            HOT_HANDLERS,
+            versions,
+            OPEN_BEFORE_LOGIN,
+            limits.max_bytes_before_authentication,
+        )
+        self._connections: set[Connection] = set()
+        self._per_peer: dict[str, int] = {}
+        self._server: asyncio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        gauge = listener.broker.meters.gauge("mainstem_kafka_connections", "Open connections", "listener")
+        gauge.at(listener.name).read = lambda: len(self._connections)
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
+        """Listen; the address, with the port that was free if 0 was asked for."""
+        self._server = await self._loop.create_server(
+            lambda: Connection(self, self._dispatcher),
+            host,
+            port,
+            ssl=tls,
+            backlog=1024,
+            ssl_handshake_timeout=self.limits.handshake_ms / 1000 if tls else None,
+        )
+        self._watch = self._loop.create_task(self._watch_over())
+        bound = self._server.sockets[0].getsockname()
+        return str(bound[0]), int(bound[1])
+
+    async def stop(self) -> None:
+        """Accept nobody, let requests under way finish for a while, then close everyone."""
+        if self._server is not None:
+            self._server.close()
+        if self._watch is not None:
+            self._watch.cancel()
+        until = self.now() + self.limits.drain_ms / 1000
+        while self.now() < until and any(c.is_answering for c in self._connections):
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.close()
+
+    # --- connections -----------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> str | None:
+        """Count it in; the reason if it may not stay."""
+        host = connection.session.host
+        self._connections.add(connection)
+        self._per_peer[host] = self._per_peer.get(host, 0) + 1
+        connection.last_active = self.now()
+        if len(self._connections) > self.limits.max_connections:
+            return f"more than {self.limits.max_connections} connections"
+        if self._per_peer[host] > self.limits.max_connections_per_peer:
+            return f"more than {self.limits.max_connections_per_peer} connections from {host}"
+        return None
+
+    def lost(self, connection: Connection) -> None:
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        host = connection.session.host
+        self._per_peer[host] -= 1
+        if not self._per_peer[host]:
+            del self._per_peer[host]
+
+    async def _watch_over(self) -> None:
+        """Once a second: close who is silent for too long, take memory back from who rests."""
+        limits = self.limits
+        while True:
+            await asyncio.sleep(1)
+            now = self.now()
+            for connection in list(self._connections):
+                silent_ms = (now - connection.last_active) * 1000
+                if not connection.session.authenticated and silent_ms > limits.handshake_ms:
+                    connection.fail("no authentication in time")
+                elif connection.holds_memory and silent_ms > limits.stall_ms:
+                    connection.fail(f"a request stalled for {limits.stall_ms} ms")
+                elif connection.is_idle and silent_ms > limits.idle_ms:
+                    connection.fail("idle for too long")
+                elif connection.is_idle and silent_ms > 1000:
+                    connection.rest()

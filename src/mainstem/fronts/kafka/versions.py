@@ -1,0 +1,46 @@
+"""Which APIs and versions this broker offers: exactly those that work."""
+
+from __future__ import annotations
+
+from mainstem.wire.kafka.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
+from mainstem.wire.kafka.apis import SPECS, ApiKey
+
+# librdkafka takes a broker that does not offer Produce 0 to 2 for one that cannot compress. They are
+# offered and refused: no client that also knows version 3 sends them.
+PRODUCE_OFFERED_FROM = 0
+
+# Where less than what the codec knows is offered.
+LIMITS: dict[ApiKey, tuple[int, int]] = {}
+
+
+def offered(keys: set[ApiKey]) -> dict[ApiKey, tuple[int, int]]:
+    """Versions by API, for APIs that have a handler."""
+    return {key: LIMITS.get(key, (SPECS[key].min_version, SPECS[key].max_version)) for key in sorted(keys)}
+
+
+def api_versions(versions: dict[ApiKey, tuple[int, int]]) -> list[ApiVersion]:
+    return [
+        ApiVersion(
+            api_key=key,
+            min_version=PRODUCE_OFFERED_FROM if key is ApiKey.PRODUCE else low,
+            max_version=high,
+        )
+        for key, (low, high) in versions.items()
+    ]
+
+
+# Features that clients look at: the highest level that works here, finalized from the start.
+FEATURES: dict[str, int] = {}
+
+
+def supported_features() -> list[SupportedFeatureKey]:
+    return [
+        SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES.items()
+    ]
+
+
+def finalized_features() -> list[FinalizedFeatureKey]:
+    return [
+        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+        for name, level in FEATURES.items()
+    ]
