@@ -31,6 +31,7 @@
     │   ├── DiskFull                typed, recoverable: reads and trims go on
     │   ├── StorageFailed           an fsync or write failed: the process must end
     │   ├── CorruptFile             names file and position
+    │   ├── BodyGone                a link names a body by an address that is no more: look it up again
     │   ├── DataFolderLocked, FormatTooNew
     └── NotSupported                an honest "not here", never a fake success
 
@@ -279,6 +280,9 @@ class CorruptFile(StorageError):
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(f"{path} is corrupt at byte {position}: {why}")
         self.path, self.position, self.why = path, position, why
+
+
+class BodyGone(StorageError): ...
 
 
 class DataFolderLocked(StorageError): ...

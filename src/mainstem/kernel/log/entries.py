@@ -64,6 +64,8 @@ def pack_atomic(entries: list[Entry]) -> tuple[bytes, tuple[NewPlace, ...]]:
             last = link.base_offset + link.records - 1
             place = NewPlace(subject, link.base_offset, last, link.max_timestamp_ms, len(payload))
             place.link = True
+            if link.body_file:
+                place.body = link.body_file, link.body_position
         elif isinstance(entry, BodyEntry):
             kind, subject, payload = FrameKind.BODY, 0, entry.batch
         else:

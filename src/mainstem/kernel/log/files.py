@@ -16,6 +16,7 @@ from mainstem.kernel.log.journal import JournalFile
 from mainstem.kernel.log.layout import (
     FILE_HEAD,
     FileKind,
+    body_name,
     file_head,
     journal_name,
     places_name,
@@ -112,6 +113,10 @@ class Files:
             raise
         return JournalFile(file_id, file, FILE_HEAD.size, self.file_bytes)
 
+    def new_file_ids(self, count: int) -> list[int]:
+        """Ids for files that a merge may make."""
+        return [self._new_file_id() for _ in range(count)]
+
     def _new_file_id(self) -> int:
         """Ids are given out in memory and become durable with the manifest that names the file."""
         with self._lock:
@@ -157,6 +162,7 @@ class Files:
                 manifest,
                 journals=tuple(e for e in manifest.journals if e.file_id not in file_ids),
                 runs=tuple(e for e in manifest.runs if e.file_id not in file_ids),
+                retired=tuple(e for e in manifest.retired if e.file_id not in file_ids),
             )
 
         self.change(edit)
@@ -175,6 +181,8 @@ class Files:
         named |= {run_name(entry.file_id) for entry in manifest.runs}
         named |= {places_name(entry.file_id) for entry in manifest.journals}
         named |= {places_name(entry.file_id) for entry in manifest.runs}
+        for retired in manifest.retired:
+            named |= {body_name(retired.file_id, retired.kind), places_name(retired.file_id)}
         named |= {snapshot_name(entry.number) for entry in manifest.snapshots}
         removed = []
         for folder in ("files", "snapshots"):

@@ -39,7 +39,7 @@ SEAL_FRAME_BYTES = FRAME_HEAD_BYTES
 class NewPlace:
     """A place that an append creates; `at` is where its bytes start within the append's payload."""
 
-    __slots__ = ("at", "base", "last", "link", "max_timestamp_ms", "partition", "size")
+    __slots__ = ("at", "base", "body", "last", "link", "max_timestamp_ms", "partition", "size")
 
     def __init__(self, partition: int, base: int, last: int, max_timestamp_ms: int, size: int) -> None:
         self.partition = partition
@@ -49,6 +49,8 @@ class NewPlace:
         self.size = size
         self.at = 0
         self.link = False
+        # Of a link: its body, (file, position), unless that lies in the same frame.
+        self.body: tuple[int, int] | None = None
 
 
 class Append:

@@ -62,6 +62,7 @@ class FrameKind(IntEnum):
     SEAL = 7  # the last frame of a finished file: nothing follows
     INTENT = 8  # reserved: an all-or-none change above MAX_ATOMIC_BYTES
     EXTENT = 9  # in runs: consecutive batches of one partition, back to back
+    MOVED = 10  # in runs: old addresses of bodies that lie here now
 
 
 FILE_HEAD = Struct(">8sHHIQII")
@@ -88,6 +89,9 @@ ENTRY_HEAD = Struct(">IB3xI")
 LINK_FIELDS = Struct(">qQQIIIq")
 LINK_CRC = Struct(">I")
 LINK_BYTES = LINK_FIELDS.size + LINK_CRC.size
+
+# One entry of a moved frame: old file id 8 | old position 8 | position in this file 8
+MOVED_BODY = Struct(">QQQ")
 
 # One frame holds at most this much; what must be all or none has to fit into it.
 MAX_ATOMIC_BYTES = 8 << 20
@@ -169,6 +173,10 @@ def journal_name(file_id: int) -> str:
 
 def run_name(file_id: int) -> str:
     return f"files/{file_id:010d}.run"
+
+
+def body_name(file_id: int, kind: int) -> str:
+    return run_name(file_id) if kind == FileKind.RUN else journal_name(file_id)
 
 
 def places_name(file_id: int) -> str:

@@ -25,14 +25,13 @@ from mainstem.kernel.log.journal import (
     NewPlace,
     Round,
 )
-from mainstem.kernel.log.layout import FILE_HEAD, FRAME_HEAD_BYTES, FrameKind, snapshot_name
+from mainstem.kernel.log.layout import FILE_HEAD, FRAME_HEAD_BYTES, FileKind, FrameKind, snapshot_name
 from mainstem.kernel.log.manifest import Manifest, SnapshotEntry
 from mainstem.kernel.log.places import Place, Places, PlaceTable
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.recover import Recovered, Replay, recover
-from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.snapshot import SnapshotWriter
-from mainstem.model.errors import DiskFull
+from mainstem.model.errors import BodyGone, CorruptFile, DiskFull
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Buffer, Disk, File
 
@@ -80,8 +79,9 @@ class Log:
         self._pending_bytes = 0
         self.reader = BodyReader(self._open_body)
         self.reader.use(recovered.active.file_id, recovered.active.file)
-        for places in recovered.sealed:
-            self._note_moved(places)
+        # Files out of use whose bodies some link may still name; they hold no places.
+        self._retired: tuple[Places, ...] = tuple(recovered.retired)
+        self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
         self._preparing: Future[None] | None = None
@@ -165,7 +165,16 @@ class Log:
     def append_atomic(self, entries: list[Entry], done: Done | None) -> None:
         """All of the entries or none of them survive a crash."""
         payload, places = pack_atomic(entries)
+        for place in places:
+            if place.body is not None:
+                self._name_body(place.body)
         self._submit(Append(FrameKind.ATOMIC, 0, payload, places, done))
+
+    def _name_body(self, body: tuple[int, int]) -> None:
+        """From now on no merge may lose this body, though the link to it is not on disk yet."""
+        if self.reader.current(body)[0] not in self._file_ids:
+            raise BodyGone(f"no body at {body[0]}:{body[1]}: it moved or went; look up its place again")
+        self._table.targets.add(body)
 
     def _submit(self, append: Append) -> None:
         self._pending_bytes += APPEND_OVERHEAD_BYTES + len(append.payload)
@@ -188,6 +197,8 @@ class Log:
                     place.max_timestamp_ms,
                     place.link,
                 )
+                if place.body is not None:
+                    self._table.targets.add(place.body)
         if self.on_synced is not None:
             self.on_synced(done)
         for append in done.appends:
@@ -201,6 +212,7 @@ class Log:
     def _rolled(self, sealed: JournalFile, active: JournalFile) -> None:
         self._table = PlaceTable(active.file_id)
         self._tables = (*self._tables, self._table)
+        self._file_ids.add(active.file_id)
         self._active = active
         self.reader.use(active.file_id, active.file)
         file_id, size = sealed.file_id, sealed.position
@@ -263,7 +275,9 @@ class Log:
         return None if self._closed else self._housekeeper.submit(guarded)
 
     def _open_body(self, file_id: int) -> File:
-        if any(entry.file_id == file_id for entry in self.files.manifest.runs):
+        manifest = self.files.manifest
+        retired = any(e.file_id == file_id and e.kind == FileKind.RUN for e in manifest.retired)
+        if retired or any(entry.file_id == file_id for entry in manifest.runs):
             return self.files.open_run(file_id)
         return self.files.open_journal(file_id)
 
@@ -276,8 +290,19 @@ class Log:
     def active_table(self) -> PlaceTable:
         return self._table
 
-    def replace_sealed(self, gone: set[int], new: list[Places]) -> None:
-        """After a merge, or when a sidecar is ready: `new` takes the place of the oldest of `gone`."""
+    @property
+    def retired(self) -> tuple[Places, ...]:
+        """Files whose places are found elsewhere now, but whose bodies links still name."""
+        return self._retired
+
+    def replace_sealed(
+        self, gone: set[int], new: list[Places], retired: tuple[Places, ...] | None = None
+    ) -> None:
+        """After a merge, or when a sidecar is ready: `new` takes the place of the oldest of `gone`.
+
+        `retired` are those files out of use that must still be read from; None leaves them as they are.
+        """
+        known = self._file_ids
         kept: list[Places] = []
         for places in self._tables[:-1]:
             if places.file_id in gone:
@@ -285,17 +310,23 @@ class Log:
                 new = []
             else:
                 kept.append(places)
+        if retired is not None:
+            self._retired = retired
         # Where bodies went is known before anyone can find a place that needs it.
-        for places in kept:
-            self._note_moved(places)
-        self._tables = (*kept, self._table)
-        for file_id in gone - {places.file_id for places in kept}:
+        tables = (*kept, self._table)
+        self._note_files(tables)
+        self._tables = tables
+        for file_id in known - self._file_ids:
             self.reader.forget(file_id)
 
-    def _note_moved(self, places: Places) -> None:
-        if isinstance(places, Sidecar):
-            for old_file, old_position, position in places.moved:
-                self.reader.moved((old_file, old_position), (places.file_id, position))
+    def _note_files(self, tables: tuple[Places, ...]) -> None:
+        moved = {
+            (old_file, old_position): (places.file_id, position)
+            for places in (*self._retired, *tables)
+            for old_file, old_position, position in places.moved
+        }
+        self.reader.use_moved(moved)
+        self._file_ids = {places.file_id for places in (*self._retired, *tables)}
 
     # --- read ----------------------------------------------------------------------------------
 
@@ -317,8 +348,15 @@ class Log:
         self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
     ) -> list[Buffer]:
         """Whole batches, the first of which holds `offset`. Raises WouldBlock where wait=False would."""
-        found = self.places(partition, offset, max_bytes, upto, wait=wait)
-        return self.reader.batches(found, wait) if found else []
+        while True:
+            tables = self._tables
+            found = self.places(partition, offset, max_bytes, upto, wait=wait)
+            try:
+                return self.reader.batches(found, wait) if found else []
+            except CorruptFile:
+                # On another thread than the owner's: a merge may have put other files in place meanwhile.
+                if tables is self._tables:
+                    raise
 
     def first_at_or_after(self, partition: int, timestamp_ms: int) -> Place | None:
         """The first place, in offset order, whose batch reaches the timestamp. May wait for the disk."""

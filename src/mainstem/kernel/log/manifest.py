@@ -34,11 +34,22 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
 
 class RunEntry(msgspec.Struct, frozen=True):
-    """A merged file. `order` is its age: places in a lower order are older for every partition."""
+    """A merged file. Runs of one group were made by one merge: what they hold does not overlap."""
 
     file_id: int
     size: int
     level: int
+    group: int = 0
+    keyed: bool = False  # holds partitions that are compacted by key, and no others
+    body_bytes: int = 0  # of bodies that only links name
+
+
+class RetiredEntry(msgspec.Struct, frozen=True):
+    """A merged-away file that a link may still name a body of: it has no places any more."""
+
+    file_id: int
+    size: int
+    kind: int
 
 
 class SnapshotEntry(msgspec.Struct, frozen=True):
@@ -59,6 +70,7 @@ class Manifest(msgspec.Struct, frozen=True):
     runs: tuple[RunEntry, ...] = ()
     journals: tuple[JournalEntry, ...] = ()
     snapshots: tuple[SnapshotEntry, ...] = ()
+    retired: tuple[RetiredEntry, ...] = ()
 
 
 def write_manifest(disk: Disk, folder: str, manifest: Manifest) -> None:

@@ -42,6 +42,7 @@ class Places(Protocol):
     """The index of one file, whether in memory or in a sidecar."""
 
     file_id: int
+    moved: list[tuple[int, int, int]]  # bodies that came here: old file, old position, position
 
     def span(self, partition: int) -> Span | None: ...
 
@@ -60,7 +61,19 @@ class Places(Protocol):
 class PlaceTable:
     """The table of a file that is being written, or was until a moment ago."""
 
-    __slots__ = ("_base", "_bytes", "_last", "_link", "_position", "_rows", "_size", "_top_ms", "file_id")
+    __slots__ = (
+        "_base",
+        "_bytes",
+        "_last",
+        "_link",
+        "_position",
+        "_rows",
+        "_size",
+        "_top_ms",
+        "file_id",
+        "moved",
+        "targets",
+    )
 
     def __init__(self, file_id: int) -> None:
         self.file_id = file_id
@@ -73,6 +86,10 @@ class PlaceTable:
         self._top_ms = array("q")
         self._link = bytearray()
         self._bytes: dict[int, int] = {}
+        # Bodies in other files, (file, position), that links in this one name: no merge may lose them.
+        self.targets: set[tuple[int, int]] = set()
+        # Of a run whose sidecar was lost: old file, old position, position here.
+        self.moved: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
         return len(self._base)

@@ -31,6 +31,8 @@ class BodyReader:
         self._open_body = open_body
         self._files: dict[int, File] = {}
         self._moved: dict[BodyId, BodyId] = {}
+        # Files that were forgotten: a late reader on another thread must not keep one open for good.
+        self._gone: set[int] = set()
 
     def use(self, file_id: int, file: File) -> None:
         """A file that is open already."""
@@ -38,10 +40,15 @@ class BodyReader:
 
     def forget(self, file_id: int) -> None:
         """The descriptor closes itself once the last read that holds it is over."""
+        self._gone.add(file_id)
         self._files.pop(file_id, None)
 
-    def moved(self, old: BodyId, new: BodyId) -> None:
-        self._moved[old] = new
+    def use_moved(self, moved: dict[BodyId, BodyId]) -> None:
+        """Where bodies that were written elsewhere lie now; replaces what was known before."""
+        self._moved = moved
+
+    def current(self, body: BodyId) -> BodyId:
+        return self._moved.get(body, body)
 
     def file(self, file_id: int) -> File:
         file = self._files.get(file_id)
@@ -50,6 +57,8 @@ class BodyReader:
                 file = self._files[file_id] = self._open_body(file_id)
             except FileNotFoundError as error:
                 raise CorruptFile(str(error.filename), 0, "a file that is read from is missing") from None
+            if file_id in self._gone:
+                self._files.pop(file_id, None)
         return file
 
     def batches(self, places: list[Place], wait: bool) -> list[Buffer]:
@@ -113,7 +122,7 @@ class BodyReader:
             body = (place.file_id, place.position - link.body_position)
         else:
             body = (link.body_file, link.body_position)
-        file_id, position = self._moved.get(body, body)
+        file_id, position = self.current(body)
         return link._replace(body_file=file_id, body_position=position)
 
     def _linked(self, place: Place, wait: bool) -> Buffer:

@@ -19,6 +19,7 @@ from mainstem.kernel.log.journal import SEAL_FRAME_BYTES, JournalFile
 from mainstem.kernel.log.layout import (
     ENTRY_HEAD,
     FILE_HEAD,
+    MOVED_BODY,
     ROUND,
     FileKind,
     FrameKind,
@@ -59,6 +60,7 @@ class Recovered:
     active: JournalFile
     round_number: int
     warnings: list[str] = field(default_factory=list)
+    retired: list[Places] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -104,6 +106,8 @@ class _Reader:
             table.add(
                 subject, link.base_offset, last, position, len(payload), link.max_timestamp_ms, link=True
             )
+            if link.body_file not in (0, table.file_id):
+                table.targets.add((link.body_file, link.body_position))
             if live:
                 self.replay.link(subject, link.base_offset, last)
         elif kind == FrameKind.ATOMIC:
@@ -115,6 +119,8 @@ class _Reader:
                 table.add(
                     subject, header.base_offset, last, position + at, header.size, header.max_timestamp_ms
                 )
+        elif kind == FrameKind.MOVED:
+            table.moved.extend(MOVED_BODY.iter_unpack(payload))
         elif kind != FrameKind.BODY:
             raise FormatTooNew(
                 f"a frame of kind {kind} at {position} of file {table.file_id} is not known here"
@@ -147,6 +153,10 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
     ]
     reader = _Reader(replay, start)
     recovered = _read_journals(files, reader, sealed, warnings)
+    recovered.retired = [
+        _open_places(files, entry.file_id, entry.size, FileKind(entry.kind), warnings)
+        for entry in manifest.retired
+    ]
     files.remove_unnamed()
     _sync_names(files)
     return recovered

@@ -8,7 +8,7 @@
 - summary: counts of everything, the crc of directory, links and moved, and its own.
 - directory: one entry per partition; it is what stays in memory while the file lives.
 - row blocks: 4096 bytes each: 102 rows of 40 bytes and, at the end, their crc; read when needed.
-- links: bodies (file, position) that links in this file name; a merge must keep those alive.
+- links: bodies (file, position) in other files that links in this file name; a merge must keep those alive.
 - moved: where bodies that links may name went to: (old file, old position, new position).
 
 Numbers are little-endian: whole columns are loaded at once.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from crc32c import crc32c
@@ -29,8 +29,8 @@ from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Disk, File
 
 # rows 8 | partitions 4 | links 4 | moved 4 | crc of directory 4 | of links 4 | of moved 4 | body file size 8
-# | reserved 20 | crc 4
-SUMMARY = Struct("<QIIIIIIQ20xI")
+# | rows that are links 8 | reserved 12 | crc 4
+SUMMARY = Struct("<QIIIIIIQQ12xI")
 SUMMARY_AT = FILE_HEAD.size
 DIRECTORY_AT = SUMMARY_AT + SUMMARY.size
 # partition | first row | rows | first offset | last offset | greatest timestamp | bytes
@@ -56,6 +56,7 @@ class SidecarWriter:
         self._blocks = bytearray()
         self._block = bytearray()
         self._rows = 0
+        self._link_rows = 0
         self._partition = -1
         self._entry: list[int] = []
 
@@ -74,6 +75,7 @@ class SidecarWriter:
             partition, flags, place.base, place.position, place.size, place.last - place.base, entry[5]
         )
         self._rows += 1
+        self._link_rows += place.link
         if len(self._block) == ROWS_PER_BLOCK * ROW.size:
             self._end_block()
 
@@ -99,6 +101,7 @@ class SidecarWriter:
             crc32c(link_bytes),
             crc32c(moved_bytes),
             body_file_size,
+            self._link_rows,
             0,
         )[:-4]
         summary += crc32c(summary).to_bytes(4, "little")
@@ -133,18 +136,15 @@ class Sidecar:
         summary = file.pread(SUMMARY.size, SUMMARY_AT)
         if len(summary) < SUMMARY.size or crc32c(summary[:-4]) != int.from_bytes(summary[-4:], "little"):
             raise CorruptFile(file.path, SUMMARY_AT, "the summary does not match its crc")
-        rows, count, links, moved, directory_crc, links_crc, moved_crc, self.body_file_size, _ = (
-            SUMMARY.unpack(summary)
-        )
+        rows, count, links, moved, directory_crc, links_crc, moved_crc, *rest, _ = SUMMARY.unpack(summary)
+        self.body_file_size, self.link_rows = rest
         self.row_count = rows
         self._rows_at = DIRECTORY_AT + count * DIRECTORY.size
         blocks = -(-rows // ROWS_PER_BLOCK)
         links_at = self._rows_at + blocks * BLOCK_BYTES
         directory = self._section(DIRECTORY_AT, count * DIRECTORY.size, directory_crc, "directory")
         self._load_directory(directory)
-        self.links = list(
-            LINK_TARGET.iter_unpack(self._section(links_at, links * LINK_TARGET.size, links_crc, "links"))
-        )
+        self._links = links_at, links * LINK_TARGET.size, links_crc
         moved_at = links_at + links * LINK_TARGET.size
         self.moved: list[tuple[int, int, int]] = [
             (old_file, old_position, position)
@@ -155,6 +155,11 @@ class Sidecar:
         if file.size() != moved_at + moved * MOVED.size:
             raise CorruptFile(file.path, file.size(), "the sidecar has the wrong length")
         self._cache: dict[int, bytes] = {}
+
+    @property
+    def links(self) -> list[tuple[int, int]]:
+        """Bodies in other files that links in this one name; read from disk, since only a merge asks."""
+        return list(LINK_TARGET.iter_unpack(self._section(*self._links, "links")))
 
     def _section(self, at: int, size: int, crc: int, what: str) -> bytes:
         data = self._file.pread(size, at) if size else b""
@@ -226,6 +231,20 @@ class Sidecar:
         first = self._first_row[index]
         found = (self._row(row, True) for row in range(first, first + self._row_counts[index]))
         return [(self._place(fields), fields[6]) for fields in found]
+
+    def raw_rows(self, partition: int) -> Iterator[tuple[int, ...]]:
+        """All rows of a partition, field by field as ROW has them; reads the disk."""
+        index = self._index(partition)
+        if index < 0:
+            return
+        row = self._first_row[index]
+        end = row + self._row_counts[index]
+        while row < end:
+            number, at = divmod(row, ROWS_PER_BLOCK)
+            block = self._cache.get(number) or self._read_block(number, True)
+            count = min(end - row, ROWS_PER_BLOCK - at)
+            yield from ROW.iter_unpack(memoryview(block)[at * ROW.size : (at + count) * ROW.size])
+            row += count
 
     def _place(self, fields: tuple[int, ...]) -> Place:
         _, flags, base, position, size, delta, _ = fields

@@ -1,0 +1,32 @@
+"""Give a finished file its sidecar: scan it once, believe nothing that does not match its crc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mainstem.kernel.log.jobs import Sealed, SealJob
+from mainstem.kernel.log.layout import FILE_HEAD, FileKind, body_name, check_file_head, places_name
+from mainstem.kernel.log.recover import rebuild_places
+from mainstem.kernel.log.sidecar import SidecarWriter
+from mainstem.model.errors import CorruptFile
+from mainstem.model.ports import Disk
+
+
+def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
+    """Write the sidecar of a journal file, or one that a run has lost."""
+    file_id, kind, size = job.input.file_id, FileKind(job.input.kind), job.input.size
+    file = disk.open(f"{job.folder}/{body_name(file_id, kind)}")
+    try:
+        if check_file_head(file.pread(FILE_HEAD.size, 0), kind, file.path) != file_id:
+            raise CorruptFile(file.path, 16, f"the file head does not carry file id {file_id}")
+        pace(size)
+        table = rebuild_places(file, file_id, size)
+    finally:
+        file.close()
+    writer = SidecarWriter(file_id)
+    for partition in table.partitions():
+        for place, top_ms in table.rows(partition):
+            writer.add(partition, place, top_ms)
+    path = f"{job.folder}/{places_name(file_id)}"
+    writer.write(disk, path, size, table.targets, table.moved)
+    return Sealed(len(table), size)
