@@ -35,6 +35,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --config tools/cycles.toml
 	$(BIN)/vulture
 	$(BIN)/python tools/budgets.py
 
