@@ -11,7 +11,7 @@ import base64
 from collections.abc import Callable, Iterator, Mapping
 
 from mainstem.broker.options import BrokerOptions
-from mainstem.broker.partition import Partition
+from mainstem.broker.partition import Partition, Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.reading import Reading
@@ -19,7 +19,6 @@ from mainstem.broker.store import Part, Rebuild, Section, Store, part
 from mainstem.broker.system import SystemChance, SystemClock
 from mainstem.broker.topics import (
     PartitionsAdded,
-    Topic,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,

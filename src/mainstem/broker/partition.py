@@ -1,19 +1,32 @@
-"""One partition's owner: its offsets, its producers, and who waits for it.
+"""A topic and its partitions. A partition's owner holds its offsets, its producers, and who waits for it.
 
 Called from the one loop. An idle partition is this object and nothing else: no file, task or timer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
+from mainstem.broker.policy import TopicPolicy
 from mainstem.kernel.txn.producers import PartitionProducers
 
-if TYPE_CHECKING:
-    from mainstem.broker.topics import Topic
-
 Waiter = Callable[[], None]
+_NO_CONFIGS: Mapping[str, str] = {}
+
+
+class Topic:
+    """A named set of partitions. `configs` are those it has of its own, `policy` is what they mean."""
+
+    __slots__ = ("configs", "created_ms", "id", "internal", "name", "partitions", "policy")
+
+    def __init__(self, name: str, topic_id: bytes, configs: Mapping[str, str], policy: TopicPolicy) -> None:
+        self.name = name
+        self.id = topic_id
+        self.partitions: list[Partition] = []
+        self.configs = configs or _NO_CONFIGS
+        self.policy = policy
+        self.created_ms = 0
+        self.internal = False
 
 
 class Partition:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
-from mainstem.broker.partition import Partition
-from mainstem.broker.policy import Policies, TopicPolicy
+from mainstem.broker.partition import Partition, Topic
+from mainstem.broker.policy import Policies
 from mainstem.model.errors import InvalidTopicName, UnknownTopic, UnknownTopicId
 
 MAX_NAME_LENGTH = 249
@@ -74,20 +74,6 @@ TopicDelta = (
 
 # Partitions per PartitionsReached delta: small enough for a slice of the loop.
 _REACHED_AT_ONCE = 1000
-_NO_CONFIGS: dict[str, str] = {}
-
-
-class Topic:
-    __slots__ = ("configs", "created_ms", "id", "internal", "name", "partitions", "policy")
-
-    def __init__(self, created: TopicCreated, policy: TopicPolicy) -> None:
-        self.name = created.name
-        self.id = created.topic_id
-        self.partitions: list[Partition] = []
-        self.configs: Mapping[str, str] = created.configs or _NO_CONFIGS
-        self.policy = policy
-        self.created_ms = created.created_ms
-        self.internal = created.internal
 
 
 def check_topic_name(name: str) -> None:
@@ -140,7 +126,9 @@ class Topics:
             case TopicCreated(name, topic_id, partition_ids, configs):
                 if topic_id in self.by_id:
                     return
-                topic = Topic(delta, self.policies.of(configs))
+                topic = Topic(name, topic_id, configs, self.policies.of(configs))
+                topic.created_ms = delta.created_ms
+                topic.internal = delta.internal
                 self.by_name[name] = self.by_id[topic_id] = topic
                 self._add_partitions(topic, 0, partition_ids)
             case PartitionsAdded(topic_id, first_index, partition_ids):

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.dispatch import Answer, Dispatcher
 from mainstem.fronts.kafka.inbox import Inbox
 from mainstem.fronts.kafka.session import Session
@@ -22,9 +23,6 @@ from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Buffer
 from mainstem.wire.kafka.apis import ApiKey
-
-if TYPE_CHECKING:
-    from mainstem.fronts.kafka.server import KafkaServer
 
 events = get_log(__name__)
 
@@ -34,10 +32,22 @@ LARGE_FRAME = 1 << 20
 MAX_WAITING_BYTES = 64 << 10
 
 
+class Host(Protocol):
+    """What a connection needs of the server that accepted it."""
+
+    budget: Budget
+
+    def now(self) -> float: ...
+
+    def opened(self, connection: Connection) -> str | None: ...
+
+    def lost(self, connection: Connection) -> None: ...
+
+
 class Connection(asyncio.BufferedProtocol):
     session: Session
 
-    def __init__(self, server: KafkaServer, dispatcher: Dispatcher) -> None:
+    def __init__(self, server: Host, dispatcher: Dispatcher) -> None:
         self._server = server
         self._dispatcher = dispatcher
         self._inbox = Inbox(dispatcher.max_bytes_before_authentication)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mainstem.fronts.kafka.codes import UNSUPPORTED_VERSION
 from mainstem.fronts.kafka.session import Listener, Request, Session
+from mainstem.fronts.kafka.versions import api_versions
 from mainstem.model.errors import InvalidRequest, MainstemError, UnsupportedVersion
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Buffer
@@ -66,18 +67,17 @@ class Dispatcher:
         listener: Listener,
         handlers: dict[ApiKey, Handler],
         hot: dict[ApiKey, HotHandler],
-        versions: dict[ApiKey, tuple[int, int]],
         open_before_login: frozenset[ApiKey],
         max_bytes_before_authentication: int = 64 << 10,
     ) -> None:
         self.listener = listener
         self._handlers = handlers
         self._hot = hot
-        self._versions = versions
+        self._versions = listener.versions
         self._open_before_login = open_before_login
         self.max_bytes_before_authentication = max_bytes_before_authentication
         requests = listener.broker.meters.counter("mainstem_kafka_requests", "Requests taken, by API", "api")
-        self._counters = {key: requests.at(SPECS[key].name) for key in versions}
+        self._counters = {key: requests.at(SPECS[key].name) for key in self._versions}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def new_session(self, host: str, dialled: tuple[str, int]) -> Session:
@@ -112,8 +112,6 @@ class Dispatcher:
 
     def _unknown_api_versions(self, header: RequestHeader, on_ready: Callable[[], None]) -> Answer:
         """In version 0, which every client reads, with the ranges so that it can ask again."""
-        from mainstem.fronts.kafka.versions import api_versions
-
         response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=api_versions(self._versions))
         spec = SPECS[ApiKey.API_VERSIONS]
         answer = Answer(on_ready)

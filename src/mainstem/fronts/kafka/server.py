@@ -34,12 +34,11 @@ class KafkaServer:
         self.listener = listener
         self.limits = limits
         self.budget = budget or Budget(limits.max_buffered_bytes)
-        versions = offered(set(HANDLERS) | set(HOT_HANDLERS))
+        listener.versions = offered(set(HANDLERS) | set(HOT_HANDLERS))
         self._dispatcher = Dispatcher(
             listener,
             HANDLERS,
             HOT_HANDLERS,
-            versions,
             OPEN_BEFORE_LOGIN,
             limits.max_bytes_before_authentication,
         )
@@ -48,7 +47,6 @@ class KafkaServer:
         self._server: asyncio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
         gauge = listener.broker.meters.gauge("mainstem_kafka_connections", "Open connections", "listener")
         gauge.at(listener.name).read = lambda: len(self._connections)
 
@@ -65,6 +63,9 @@ class KafkaServer:
         self._watch = self._loop.create_task(self._watch_over())
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    def now(self) -> float:
+        return self._loop.time()
 
     async def stop(self) -> None:
         """Accept nobody, let requests under way finish for a while, then close everyone."""

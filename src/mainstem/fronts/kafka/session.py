@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mainstem.broker.access import ANONYMOUS, Access
 from mainstem.broker.broker import Broker
 from mainstem.model.errors import NotAuthorized
+from mainstem.wire.kafka.apis import ApiKey
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Listener:
     needs_authentication: bool = False
     max_request_bytes: int = 100 << 20
     max_response_bytes: int = 55 << 20
+    versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)  # offered, by API
 
 
 @dataclass(slots=True)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from mainstem.fronts.kafka.session import Request
-from mainstem.fronts.kafka.versions import api_versions, finalized_features, offered, supported_features
+from mainstem.fronts.kafka.versions import api_versions, finalized_features, supported_features
 from mainstem.wire.kafka.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 
 async def handle(request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
-    from mainstem.fronts.kafka.handlers import HANDLERS, HOT_HANDLERS
-
     software = f"{message.client_software_name} {message.client_software_version}".strip()
     request.session.software = software[:200]
-    versions = offered(set(HANDLERS) | set(HOT_HANDLERS))
     return ApiVersionsResponse(
-        api_keys=api_versions(versions),
+        api_keys=api_versions(request.session.listener.versions),
         supported_features=supported_features(),
         finalized_features_epoch=0,
         finalized_features=finalized_features(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.broker.topics import Topic
+from mainstem.broker.partition import Topic
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.session import Request, Session
 from mainstem.model.errors import MainstemError, NotAuthorized, TopicExists, UnknownTopic
