@@ -116,7 +116,15 @@ class OsDisk:
         return sorted(os.listdir(folder))
 
     def make_folder(self, path: str) -> None:
-        os.makedirs(path, mode=0o750, exist_ok=True)
+        missing = []
+        path = os.path.abspath(path)
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            os.mkdir(folder, mode=0o750)
+            # Or a power cut could take the whole data folder, with all that was synced inside it.
+            self.sync_folder(os.path.dirname(folder))
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)

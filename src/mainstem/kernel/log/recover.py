@@ -144,6 +144,7 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
         manifest = Manifest(log_id=new_id(), next_file_id=1)
         for name in ("files", "snapshots"):
             disk.make_folder(f"{folder}/{name}")
+        disk.sync_folder(folder)  # a manifest without its folders would be a riddle
         write_manifest(disk, folder, manifest)
     files = Files(disk, folder, manifest, file_bytes)
     warnings: list[str] = []

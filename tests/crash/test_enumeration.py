@@ -1,0 +1,231 @@
+"""Every state that a crash can leave behind, and the log recovers from each with all that was acknowledged.
+
+A run is recorded on a disk in memory. At every point of it the power is cut, in every way the disk allows:
+operations that were not synced are kept or lost in any combination, writes are torn at sectors. Set
+MAINSTEM_LONG_TESTS=1 for the full enumeration (minutes).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import pytest
+
+from mainstem.kernel.log.log import LogOptions
+from mainstem.testing.log_model import LogModel, ModelledLog
+from mainstem.testing.memory_disk import Extend, Mark, MemoryDisk, Op, Write
+
+LONG = bool(os.environ.get("MAINSTEM_LONG_TESTS"))
+ALL_SUBSETS_UPTO = 10
+SAMPLES = 1000 if LONG else 50
+FOLDER = "/data"
+OPTIONS = LogOptions(file_bytes=4096, file_frames=1000, reserve_bytes=512)
+
+
+# --- the states of one moment ------------------------------------------------------------------
+
+
+def kept_after_a_cut(pending: list[Op], chance: random.Random) -> Iterator[list[Op]]:
+    """What may be left of operations that were not synced."""
+    if len(pending) <= ALL_SUBSETS_UPTO:
+        for count in range(len(pending) + 1):
+            yield from map(list, combinations(pending, count))
+    else:
+        yield []
+        yield pending
+        for index in range(len(pending)):
+            yield pending[:index] + pending[index + 1 :]
+        for _ in range(SAMPLES):
+            yield [op for op in pending if chance.random() < 0.5]
+    for index, op in enumerate(pending):
+        if isinstance(op, Write):
+            for torn in torn_writes(op, chance):
+                yield pending[:index] + torn + pending[index + 1 :]
+
+
+def torn_writes(write: Write, chance: random.Random) -> Iterator[list[Op]]:
+    """Parts of a write that may reach the disk: beginnings, ends, holes, or only the size that it gave."""
+    parts: list[Op] = [*write.sectors()]
+    size: Op = Extend(write.inode, write.position + len(write.data))
+    yield [size]
+    for cut in range(1, len(parts)):
+        yield parts[:cut]
+        yield [size, *parts[cut:]]
+        yield [size, *parts[:cut], *parts[cut + 1 :]]
+    if len(parts) > 2:
+        for _ in range(SAMPLES):
+            yield [size, *(part for part in parts if chance.random() < 0.5)]
+
+
+def digest(disk: MemoryDisk) -> bytes:
+    hashed = hashlib.blake2b(digest_size=16)
+    for path in sorted(disk.seen.names):
+        data = disk.seen.files[disk.seen.names[path]]
+        hashed.update(b"%d:%b%d:" % (len(path), path.encode(), len(data)))
+        hashed.update(data)
+    for path in sorted(disk.seen.folders):
+        hashed.update(path.encode())
+    return hashed.digest()
+
+
+def model_of(whole: LogModel, acked: int) -> LogModel:
+    model = LogModel()
+    model.units = list(whole.units)
+    model.acked = acked
+    return model
+
+
+class Enumeration:
+    """Replays a recorded run and starts a log from every state in which the power can go."""
+
+    def __init__(self, model: LogModel, begin: MemoryDisk, seed: int = 1) -> None:
+        self.model = model
+        self.disk = begin
+        self.states = 0
+        self._seen: set[tuple[bytes, int]] = set()
+        self._chance = random.Random(seed)
+
+    def run(self, tape: list[object], acked: int = 0) -> int:
+        self.cut_here(acked)
+        for recorded in tape:
+            if isinstance(recorded, Mark):
+                acked = recorded.value
+                continue
+            self.disk.play(recorded)
+            self.cut_here(acked)
+        # An acknowledgement may be the last thing that happened.
+        self.cut_here(acked)
+        return self.states
+
+    def cut_here(self, acked: int) -> None:
+        for kept in kept_after_a_cut(self.disk.pending, self._chance):
+            disk = self.disk.after_power_cut(kept)
+            key = (digest(disk), acked)
+            if key not in self._seen:
+                self._seen.add(key)
+                self.states += 1
+                self.start_and_use(disk, acked)
+
+    def start_and_use(self, disk: MemoryDisk, acked: int) -> None:
+        """Recovery holds what it must, and what is appended then survives the next cut."""
+        model = model_of(self.model, acked)
+        log = ModelledLog(disk, FOLDER, OPTIONS, model)
+        if self.states % 4 == 0:
+            log.append_batch(5, value_bytes=700)
+            log.append_delta(3, b"after the cut")
+            log.turn()
+            assert not log.hand.failures
+            pending = disk.pending
+            kept = [op for op in pending if self._chance.random() < 0.5]
+            ModelledLog(disk.after_power_cut(kept), FOLDER, OPTIONS, model)
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+def little_of_everything(log: ModelledLog) -> None:
+    log.log.prepare()
+    log.append_batch(1, records=3, value_bytes=30)
+    log.append_delta(2, b"first")
+    log.turn()
+    log.append_fan_out([1, 2, 3])
+    log.append_atomic([2, 4], b"together")
+    log.turn()
+    log.append_link(0, 4, 1, 1, (("x-death", b"rejected"),))
+    log.append_batch(2, value_bytes=900)
+    log.turn()
+
+
+def several_files(log: ModelledLog) -> None:
+    log.log.prepare()
+    for number in range(9):
+        log.append_batch(number % 3, value_bytes=1100)
+        if number % 2:
+            log.append_delta(1, b"%d" % number)
+        log.turn()
+
+
+def files_made_on_the_spot(log: ModelledLog) -> None:
+    """The housekeeper never comes by: the writer has to make its files itself."""
+    for number in range(7):
+        log.append_batch(number % 2, value_bytes=1500)
+        log.log.run_pending()
+
+
+def snapshots(log: ModelledLog) -> None:
+    log.log.prepare()
+    for number in range(8):
+        log.append_batch(1, value_bytes=600)
+        log.append_delta(1, b"%d" % number)
+        log.turn()
+        if number % 2:
+            log.snapshot()
+
+
+def a_round_larger_than_a_file(log: ModelledLog) -> None:
+    log.append_delta(1, b"small")
+    log.turn()
+    log.append_batch(1, value_bytes=6000)
+    log.append_delta(1, b"behind it")
+    log.turn()
+    log.append_delta(1, b"in the next file")
+    log.turn()
+
+
+RUNS = [little_of_everything, several_files, files_made_on_the_spot, snapshots, a_round_larger_than_a_file]
+
+
+def record(run: Callable[[ModelledLog], None], disk: MemoryDisk, model: LogModel | None = None) -> LogModel:
+    log = ModelledLog(disk, FOLDER, OPTIONS, model, on_ack=disk.mark)
+    run(log)
+    assert not log.hand.failures
+    assert log.model.acked == len(log.model.units)
+    return log.model
+
+
+@pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.parametrize("run", RUNS)
+def test_recovery_holds_everything_acknowledged_wherever_the_power_is_cut(run):
+    disk = MemoryDisk(FOLDER)
+    model = record(run, disk)
+    states = Enumeration(model, MemoryDisk(FOLDER)).run(disk.tape)
+    assert states > 50
+
+
+@pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.parametrize("run", RUNS)
+def test_a_power_cut_after_a_killed_process_was_recovered_loses_nothing(run):
+    """The second process finds what the first one wrote and did not sync; it must not trust that it stays."""
+    disk = MemoryDisk(FOLDER)
+    whole = record(run, disk)
+    tape = disk.tape
+    step = 1 if LONG else 9
+    for end in range(0 if LONG else 3, len(tape), step):
+        first = MemoryDisk(FOLDER)
+        acked = 0
+        for recorded in tape[:end]:
+            first.play(recorded)
+            acked = recorded.value if isinstance(recorded, Mark) else acked
+        killed = first.after_kill()
+        again = killed.after_kill()
+        model = record(use_again, killed, model_of(whole, acked))
+        Enumeration(model, again, seed=end).run(killed.tape, acked)
+
+
+def use_again(log: ModelledLog) -> None:
+    log.append_batch(1, value_bytes=1500)
+    log.turn()
+    log.append_batch(1, value_bytes=1500)
+    log.turn()
+
+
+@pytest.mark.parametrize("ignored", ["fdatasync", "fsync", "sync_folder"])
+def test_the_enumeration_notices_a_sync_that_is_left_out(ignored):
+    disk = MemoryDisk(FOLDER, ignored={ignored})
+    model = record(several_files, disk)
+    with pytest.raises((AssertionError, Exception)):
+        Enumeration(model, MemoryDisk(FOLDER)).run(disk.tape)
