@@ -57,6 +57,9 @@ TRANSITIONS: dict[ClassicState, frozenset[ClassicState]] = {
     DEAD: frozenset({DEAD}),
 }
 
+# A client may name a rebalance timeout of zero; waiting for absent members must not become a busy loop.
+MIN_RETRY_MS = 1_000
+
 # Groups of this type hold topic subscriptions, so offsets of topics they do not read may be deleted.
 TOPIC_READERS = "consumer"
 
@@ -351,7 +354,7 @@ class ClassicGroup:
             self._remove(member.member_id)
         if len(self._members) and not self._members.elect_joined_leader():
             # Only static members are left, all of them away: wait on until they come or their sessions end.
-            self._join_ends_ms = now_ms + self._members.rebalance_timeout_ms()
+            self._join_ends_ms = now_ms + max(self._members.rebalance_timeout_ms(), MIN_RETRY_MS)
             return
         self.generation += 1
         if not len(self._members):
