@@ -36,7 +36,7 @@ def _option(item: tuple[str, Setting]) -> Callable[[Callable[..., Any]], Callabl
     name, setting = item
     many = setting.kind is ENDPOINTS
     metavar = "PROTOCOL=HOST:PORT" if many else "VALUE"
-    text = f"{setting.help} [{setting.key}]"
+    text = f"{setting.help}{' Not yet in effect.' if setting.planned else ''} [{setting.key}]"
     return click.option(str(setting.flag), name, multiple=many, metavar=metavar, help=text)
 
 

@@ -25,7 +25,8 @@ each value came from, `mainstem config check FILE` checks a file without startin
 
 The file is the one given by `--config` or `MAINSTEM_CONFIG`, or else `mainstem.toml` in the working folder.
 Sizes may be written as `"64 MiB"`, times as `"10m"` or `"7d"`. Lists and pairs in a variable are separated
-by commas: `MAINSTEM_SERVER__LISTEN=kafka=127.0.0.1:9092,http=127.0.0.1:9640`. An unknown key is an error.
+by commas: `MAINSTEM_SERVER__LISTEN=kafka=127.0.0.1:9092,http=127.0.0.1:9640`. An unknown key is an error, and
+so is setting one that is only planned.
 """
 
 
@@ -46,7 +47,8 @@ def _lines() -> Iterator[str]:
 def _row(setting: Setting) -> str:
     flag = f" Flag `{setting.flag}`." if setting.flag else ""
     allowed = setting.kind.allowed[0].upper() + setting.kind.allowed[1:]
-    return f"| `{setting.name}` | `{literal(setting.default)}` | {setting.help}{flag} {allowed}. |"
+    planned = " **Planned: not yet in effect.**" if setting.planned else ""
+    return f"| `{setting.name}` | `{literal(setting.default)}` | {setting.help}{flag} {allowed}.{planned} |"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.config.kinds import Kind
-from mainstem.config.sections import SECTIONS, Config
+from mainstem.config.sections import PLANNED, SECTIONS, Config
 from mainstem.model.errors import InvalidConfig
 
 ENV_PREFIX = "MAINSTEM_"
@@ -41,6 +41,11 @@ class Setting:
     @property
     def env(self) -> str:
         return f"{ENV_PREFIX}{self.section}__{self.name}".upper()
+
+    @property
+    def planned(self) -> bool:
+        """Known by name only: nothing reads it yet, so it cannot be set."""
+        return self.key in PLANNED
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,12 @@ def load(flags: Mapping[str, object], env: Mapping[str, str], file: ConfigFile |
     for key, one in given.items():
         setting = SETTINGS[key]
         try:
-            values[setting.section][setting.name] = setting.kind.parse(one.value)
+            value = values[setting.section][setting.name] = setting.kind.parse(one.value)
         except ValueError as error:
             wrong.append(f"{one.origin}: {key} = {one.value!r}: {error}")
+        else:
+            if setting.planned and value != setting.default:
+                wrong.append(f"{one.origin}: {key} is planned and not yet in effect, it cannot be set")
         origins[key] = one.origin
     if wrong:
         raise InvalidConfig("\n".join(wrong))

@@ -330,6 +330,40 @@ class Log:
     )
 
 
+# Declared ahead of the code that will read them. To set one is an error, because a setting that is accepted
+# and ignored is a lie, and for those of [security] a dangerous one. Whoever wires one up takes it off this
+# list; a test compares the list with what the source reads.
+PLANNED = frozenset(
+    {
+        "topics.durability",
+        "journal.round_bytes",
+        "journal.pending_bytes",
+        "journal.spare_files",
+        "journal.reader_threads",
+        "merge.enabled",
+        "merge.delay_ms",
+        "merge.level0_files",
+        "merge.max_bytes_per_second",
+        "merge.memory_bytes",
+        "snapshot.interval_ms",
+        "snapshot.slice_ms",
+        "snapshot.keep",
+        "groups.consumer_session_timeout_ms",
+        "groups.consumer_heartbeat_interval_ms",
+        "groups.consumer_assignors",
+        "security.authentication",
+        "security.sasl_mechanisms",
+        "security.users_file",
+        "security.superusers",
+        "security.acl_default",
+        "security.tls_cert_file",
+        "security.tls_key_file",
+        "security.tls_ca_file",
+        "security.tls_client_auth",
+        "security.http_token_file",
+    }
+)
+
 SECTIONS: Mapping[str, type[Any]] = {
     "server": Server,
     "topics": Topics,

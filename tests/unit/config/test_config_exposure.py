@@ -5,6 +5,7 @@ import pytest
 from mainstem.config import check_exposure, denies_by_default, is_loopback, load
 from mainstem.model.errors import InvalidConfig
 
+pytestmark = pytest.mark.usefixtures("nothing_planned")
 TLS = {"security.tls_cert_file": "c.pem", "security.tls_key_file": "k.pem", "security.tls_ca_file": "ca.pem"}
 
 

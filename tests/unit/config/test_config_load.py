@@ -7,6 +7,8 @@ import pytest
 from mainstem.config import SETTINGS, Config, ConfigFile, Endpoint, find_file, load
 from mainstem.model.errors import InvalidConfig
 
+pytestmark = pytest.mark.usefixtures("nothing_planned")
+
 
 def file(text: str) -> ConfigFile:
     return ConfigFile("mainstem.toml", text)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,14 +28,6 @@ def test_python_snippets_of_the_readme_compile():
     assert len(snippets) >= 3
     for snippet in snippets:
         compile(snippet, "README.md", "exec")
-
-
-def test_the_settings_in_the_security_page_are_valid():
-    from mainstem.config import ConfigFile, check_exposure, load
-
-    (snippet,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/operate/security.md").read_text(), re.DOTALL)
-    assert tomllib.loads(snippet)
-    check_exposure(load({}, {}, ConfigFile("security.md", snippet)))
 
 
 def test_every_make_target_in_the_docs_exists():
