@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from mainstem.fronts.kafka.budget import Budget
@@ -27,6 +28,8 @@ from mainstem.wire.kafka.apis import ApiKey
 events = get_log(__name__)
 
 MAX_IN_FLIGHT = 128
+# Answers up to this size together are joined into one write.
+SMALL_WRITE = 64 << 10
 LARGE_FRAME = 1 << 20
 # Bytes of later requests that may wait in memory while an earlier one is being answered.
 MAX_WAITING_BYTES = 64 << 10
@@ -43,6 +46,9 @@ class Host(Protocol):
 
     def lost(self, connection: Connection) -> None: ...
 
+    def soon(self, call: Callable[[], None]) -> object:
+        """Run it after this turn of the loop."""
+
 
 class Connection(asyncio.BufferedProtocol):
     session: Session
@@ -57,7 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_writing = False
         self._reserved = 0
         self._closed = False
-        self._taking = False
+        self._send_planned = False
         self.last_active = 0.0
         self.peer = "unknown"
 
@@ -124,38 +130,44 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, frame: memoryview) -> None:
         if self._reserved:
             self._release()
-        self._taking = True
-        try:
-            answer = self._dispatcher.start(self.session, frame, self._on_ready)
-        finally:
-            self._taking = False
+        answer = self._dispatcher.start(self.session, frame, self._on_ready)
         if answer is not None:
             self._answers.append(answer)
-            self._send_ready()
+            if answer.chunks is not None:
+                self._on_ready()
 
     def _on_ready(self) -> None:
-        """An answer is there. If it came within the call that started it, that call goes on with it."""
-        if self._taking:
-            return
-        self._send_ready()
-        if self._inbox.buffered or self._paused_reading:
-            self._work()
+        """An answer is there. Several become ready in one turn: they are sent together after it."""
+        if not self._send_planned:
+            self._send_planned = True
+            self._server.soon(self._send_ready)
 
     def _send_ready(self) -> None:
-        """Send from the front of the line what can be sent."""
+        """Send from the front of the line what can be sent, in one write if it is small."""
+        self._send_planned = False
         answers = self._answers
-        while answers and answers[0].chunks is not None and not self._closed:
+        chunks: list[Buffer] = []
+        while answers and answers[0].chunks is not None:
             answer = answers.popleft()
             if answer.failure is not None:
+                self._write(chunks)
                 self.fail(answer.failure)
-            else:
-                self._send(answer.chunks)
-                self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
+                return
+            chunks += answer.chunks or ()
+        if chunks and not self._closed:
+            self._write(chunks)
+            self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
+            if self._inbox.buffered or self._paused_reading:
+                self._work()
 
-    def _send(self, chunks: list[Buffer] | None) -> None:
-        write = self._transport.write
-        for chunk in chunks or ():
-            write(chunk)
+    def _write(self, chunks: list[Buffer]) -> None:
+        if self._closed:
+            return
+        if len(chunks) > 1 and sum(map(len, chunks)) <= SMALL_WRITE:
+            self._transport.write(b"".join(chunks))
+            return
+        for chunk in chunks:
+            self._transport.write(chunk)
 
     # --- reading ---------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mainstem.fronts.kafka.budget import Budget
@@ -66,6 +67,9 @@ class KafkaServer:
 
     def now(self) -> float:
         return self._loop.time()
+
+    def soon(self, call: Callable[[], None]) -> object:
+        return self._loop.call_soon(call)
 
     async def stop(self) -> None:
         """Accept nobody, let requests under way finish for a while, then close everyone."""
