@@ -74,6 +74,13 @@ def test_a_pattern_that_makes_backtracking_explode_is_answered(regex):
     assert not Pattern(regex).matches("a" * 249)
 
 
+def test_a_pattern_that_explodes_into_states_gives_up():
+    hostile = Pattern("[ab]*a[ab]{150}")
+    names = [f"{bits:012b}".translate({48: "a", 49: "b"}) * 20 for bits in range(4_096)]
+    with pytest.raises(InvalidRegularExpression):
+        list(map(hostile.matches, names))
+
+
 atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "(a|b)", "(ab)", "(?:a|)", r"\w", "-"])
 pieces = st.tuples(atoms, st.sampled_from(["", "*", "+", "?", "{2}", "{1,2}"])).map("".join)
 regexes = st.lists(pieces, max_size=4).map("".join)

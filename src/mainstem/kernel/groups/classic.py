@@ -385,14 +385,18 @@ class ClassicGroup:
             self._sync_ends_ms = None
         self._answer_sync(member, RebalanceInProgress("the member has synced again"))
         member.sync = Waiting(token)
-        if self.state is COMPLETING and member.member_id == self._members.leader_id:
+        if self.state is STABLE:
+            self._give_assignment(member, now_ms)
+        elif member.member_id == self._members.leader_id:
+            self._move(STABLE, now_ms)
             for one in self._members:
                 one.assignment = request.assignments.get(one.member_id, b"")
-            self._move(STABLE, now_ms)
-        if self.state is STABLE:
-            for one in self._members:
-                if self._answer_sync(one, self._sync_result(one)):
-                    self._extend_session(one, now_ms)
+                self._give_assignment(one, now_ms)
+
+    def _give_assignment(self, member: Member, now_ms: int) -> None:
+        result = SyncResult(self.protocol_type, self.protocol_name or "", member.assignment)
+        if self._answer_sync(member, result):
+            self._extend_session(member, now_ms)
 
     def _end_sync_phase(self, now_ms: int) -> None:
         """Whoever was told the generation and never asked for its assignment is not there any more."""
@@ -473,9 +477,6 @@ class ClassicGroup:
             self._members.joined(name) if leader_id == member.member_id else (),
             skip_assignment,
         )
-
-    def _sync_result(self, member: Member) -> SyncResult:
-        return SyncResult(self.protocol_type, self.protocol_name or "", member.assignment)
 
     def _answer_join(self, member: Member, result: JoinResult | MainstemError) -> bool:
         return self._answer(self._members.unpark_join(member), result)

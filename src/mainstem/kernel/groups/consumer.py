@@ -74,12 +74,12 @@ class ConsumerGroup:
         check_heartbeat(request)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leave(request, now_ms)
-        pattern = self._subscriptions.pattern(request.topic_regex)
+        tried = self._subscriptions.tried(request.topic_regex, topics)
         member, is_new = self._member_of(request)
         told = member.assigned
         behind = request.member_epoch != member.epoch  # did not get an answer, nor the assignment in it
         changed = member.update(request) or is_new
-        self._subscriptions.add(pattern)
+        self._subscriptions.add(tried)
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id

@@ -21,8 +21,10 @@ from mainstem.kernel.groups.pattern_syntax import (
 )
 from mainstem.model.errors import InvalidRegularExpression
 
-MAX_STATES = 2_000  # of the nondeterministic automaton: bounds what (a{1000}){1000} may cost
-MAX_CACHED_STEPS = 20_000  # of the deterministic one; beyond it the cache starts over
+MAX_STATES = 1_000  # of the nondeterministic automaton: bounds what (a{1000}){1000} may cost
+# States looked at while the deterministic one is made, ever: 0.1 s and 30 MB. Patterns that people write
+# need a hundredth of it; one that needs more was made to be expensive.
+MAX_WORK = 500_000
 
 
 @dataclass(slots=True)
@@ -35,37 +37,57 @@ class State:
     only_at: str = ""  # "^" or "$": `free` is open only at the name's start or end
 
 
+@dataclass(slots=True)
+class Node:
+    """A state of the deterministic automaton: all the states the other one could be in."""
+
+    states: frozenset[int]
+    accepts: bool
+    steps: dict[str, Node] = field(default_factory=dict)
+
+
 class Pattern:
-    """A compiled pattern; `matches` asks for the whole name."""
+    """A compiled pattern; `matches` asks for the whole name, and gives up on a pattern made to be costly."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._states: list[State] = []
-        start, self._accept = self._build(parse_pattern(text))
-        self._start = self._closure({start}, at_start=True)
-        self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        first, self._last = self._build(parse_pattern(text))
+        self._work = 0
+        self._nodes: dict[frozenset[int], Node] = {}
+        self._start = self._node(self._closure({first}, at_start=True))
+        # Of the empty name alone the start is also the end: ^ and $ hold at once.
+        self._accepts_empty = self._last in self._closure({first}, at_start=True, at_end=True)
 
     def matches(self, name: str) -> bool:
-        here = self._start
+        if not name:
+            return self._accepts_empty
+        node = self._start
         for char in name:
-            there = self._steps.get((here, char))
-            if there is None:
-                there = self._step(here, char)
-            here = there
-            if not here:
+            there = node.steps.get(char)
+            node = there if there is not None else self._step(node, char)
+            if not node.states:
                 return False
-        return self._accept in self._closure(set(here), at_start=not name, at_end=True)
+        return node.accepts
 
-    def _step(self, here: frozenset[int], char: str) -> frozenset[int]:
-        if len(self._steps) >= MAX_CACHED_STEPS:
-            self._steps.clear()
+    def _step(self, node: Node, char: str) -> Node:
+        self._work += len(node.states)
+        if self._work > MAX_WORK:
+            raise InvalidRegularExpression(f"{self.text!r} takes too much work")
         reached = set()
-        for one in here:
+        for one in node.states:
             state = self._states[one]
             if state.chars is not None and char in state.chars:
                 reached.add(state.then)
-        there = self._steps[here, char] = self._closure(reached)
+        there = node.steps[char] = self._node(self._closure(reached))
         return there
+
+    def _node(self, states: frozenset[int]) -> Node:
+        node = self._nodes.get(states)
+        if node is None:
+            accepts = self._last in self._closure(set(states), at_end=True)
+            node = self._nodes[states] = Node(states, accepts)
+        return node
 
     def _closure(self, states: set[int], at_start: bool = False, at_end: bool = False) -> frozenset[int]:
         reached, todo = set(states), list(states)

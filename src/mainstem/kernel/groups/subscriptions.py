@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
+from typing import TypeAlias
 
 from mainstem.kernel.groups.consumer_members import ConsumerMember
 from mainstem.kernel.groups.consumer_messages import TopicInfo, Topics
 from mainstem.kernel.groups.patterns import Pattern
+from mainstem.model.errors import InvalidRegularExpression
+
+TriedPattern: TypeAlias = tuple[Pattern, frozenset[str]]  # with the names it matches
 
 
 class Subscriptions:
@@ -15,16 +20,20 @@ class Subscriptions:
         self._patterns: dict[str, Pattern] = {}
         self._matches: dict[str, frozenset[str]] = {}  # pattern -> names of topics
         self._matches_version = self._seen_version = -1
-        self._matches_ms = 0
+        self._next_match_ms = 0
         self._topics: dict[str, TopicInfo] = {}  # those of the wanted topics that exist
 
-    def pattern(self, regex: str | None) -> Pattern | None:
-        """Compile, and so refuse a bad pattern before anything of its heartbeat is taken over."""
-        return (self._patterns.get(regex) or Pattern(regex)) if regex else None
+    def tried(self, regex: str | None, topics: Topics) -> TriedPattern | None:
+        """Compile and match a new pattern: a bad one is refused before its heartbeat changes anything."""
+        if not regex or regex in self._patterns:
+            return None
+        pattern = Pattern(regex)
+        return pattern, frozenset(name for name in topics.names() if pattern.matches(name))
 
-    def add(self, pattern: Pattern | None) -> None:
-        if pattern is not None:
-            self._patterns[pattern.text] = pattern
+    def add(self, tried: TriedPattern | None) -> None:
+        if tried is not None:
+            pattern, names = tried
+            self._patterns[pattern.text], self._matches[pattern.text] = pattern, names
 
     def names_of(self, member: ConsumerMember) -> frozenset[str]:
         return member.topic_names | self._matches.get(member.topic_regex, frozenset())
@@ -58,15 +67,11 @@ class Subscriptions:
             used = {member.topic_regex for member in members if member.topic_regex}
             self._patterns = {regex: pattern for regex, pattern in self._patterns.items() if regex in used}
             self._matches = {regex: names for regex, names in self._matches.items() if regex in used}
-        stale = topics.version != self._matches_version and (
-            self._matches_version < 0 or now_ms >= self._matches_ms + self._pattern_refresh_ms
-        )
-        todo = [regex for regex in self._patterns if stale or regex not in self._matches]
-        if todo:
-            names = list(topics.names())
-            for regex in todo:
-                pattern = self._patterns[regex]
-                self._matches[regex] = frozenset(name for name in names if pattern.matches(name))
-        if stale:
-            self._matches_version, self._matches_ms = topics.version, now_ms
-        return bool(todo)
+        if topics.version == self._matches_version or now_ms < self._next_match_ms:
+            return False
+        self._matches_version, self._next_match_ms = topics.version, now_ms + self._pattern_refresh_ms
+        for regex, pattern in self._patterns.items():
+            # A pattern that gives up on today's names keeps yesterday's.
+            with suppress(InvalidRegularExpression):
+                self._matches[regex] = frozenset(name for name in topics.names() if pattern.matches(name))
+        return bool(self._patterns)
