@@ -22,8 +22,8 @@ from mainstem.kernel.groups.pattern_syntax import (
 from mainstem.model.errors import InvalidRegularExpression
 
 MAX_STATES = 1_000  # of the nondeterministic automaton: bounds what (a{1000}){1000} may cost
-# States looked at while the deterministic one is made, ever: about 0.2 s and at most 30 MB. Patterns that people write
-# need a hundredth of it; one that needs more was made to be expensive.
+# States looked at while the deterministic one is made, ever: about 0.2 s and at most 30 MB. Patterns that
+# people write need a hundredth of it; one that needs more was made to be expensive.
 MAX_WORK = 500_000
 
 
