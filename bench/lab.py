@@ -53,7 +53,7 @@ class Lab:
     ours_extra: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[Lab, Server], None] | None = None
     running: dict[str, Server] = field(default_factory=dict)
-    notes: dict[str, dict[str, float]] = field(default_factory=dict)  # what `prepare` found, by side
+    topics: dict[str, str] = field(default_factory=dict)  # the topic that `prepare` made, by side
     _launched: list[Server] = field(default_factory=list)
     _topics: int = 0
 

@@ -117,7 +117,7 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
         "pairs": rounds,
         "quick": options.quick,
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
-        "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: each batch",
+        "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
         "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s",
         "between runs": "sync, wait until every broker is idle; all stay up, on one disk; nothing is pinned",
         "kafka": f"{VERSION}, one KRaft node, default settings, {' '.join(JVM)}",

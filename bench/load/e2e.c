@@ -3,7 +3,7 @@
  *
  *   e2e -b 127.0.0.1:9092 -t topic -p PARTITIONS -s BYTES -r RECORDS_PER_S -d SECONDS [-w SECONDS] [-X key=value]...
  *
- * The topic must be new: reading starts at offset 0. -w seconds at the start are sent but not counted.
+ * Reading starts where the topic ends. -w seconds at the start are sent but not counted.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -95,7 +95,11 @@ int main(int argc, char **argv) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(consumer, name, NULL);
     wait_for_topic(consumer, topic, partitions);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(consumer);
-    for (int i = 0; i < partitions; i++) rd_kafka_consume_start_queue(topic, i, 0, queue);
+    for (int i = 0; i < partitions; i++) {
+        int64_t low, end;
+        if (rd_kafka_query_watermark_offsets(consumer, name, i, &low, &end, 10000)) die("partition %d has no end", i);
+        rd_kafka_consume_start_queue(topic, i, end, queue);
+    }
 
     pthread_t thread;
     pthread_create(&thread, NULL, send_all, NULL);

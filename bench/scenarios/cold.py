@@ -23,7 +23,7 @@ MERGE_NOW = {"MAINSTEM_MERGE__DELAY_MS": "0", "MAINSTEM_MERGE__MAX_BYTES_PER_SEC
 
 
 def prepare(lab: Lab, server: Server, merged: bool) -> None:
-    topic = lab.topic(server, PARTITIONS)
+    lab.topics[server.name] = topic = lab.topic(server, PARTITIONS)
     each = int(lab.seconds(RECORDS_EACH, RECORDS_EACH_QUICK))
     programs.run("produce", server.port, topic, "-p", PARTITIONS, "-s", RECORD_BYTES, "-n", each * PARTITIONS)
     if merged and server.name == OURS:  # until here merging was off; a restart with it on makes it happen now
@@ -31,12 +31,11 @@ def prepare(lab: Lab, server: Server, merged: bool) -> None:
         lab.running[OURS] = server = lab.launch(OURS, extra=MERGE_NOW)
     lab.settle(limit_s=120)
     programs.run("consume", server.port, topic, "-f", PARTITIONS - 1, "-n", each)  # warm-up of the read path
-    lab.notes[server.name] = {"topic": float(topic.rpartition("-")[2]), "each": each}
 
 
 def measure(lab: Lab, side: str, round_number: int) -> Mapping[str, float]:
-    server, notes = lab.server(side), lab.notes[side]
-    topic, each = f"bench-{notes['topic']:.0f}", int(notes["each"])
+    server, topic = lab.server(side), lab.topics[side]
+    each = int(lab.seconds(RECORDS_EACH, RECORDS_EACH_QUICK))
     lab.settle()
     drop_caches()
     total_s, first_ms = 0.0, 0.0
@@ -54,7 +53,7 @@ def scenario(merged: bool) -> Scenario:
     return Scenario(
         name=f"cold-{when}-merge",
         title=f"Cold consume of one of 1,000 partitions, {when} merge",
-        conditions="2 GB of 1 KiB records written evenly, cache dropped; librdkafka, eight partitions in turn",
+        conditions="2 GB of 1 KiB records written evenly, cache dropped; librdkafka, 8 partitions in turn",
         sides=(OURS, KAFKA),
         bars=(Bar("mb_per_s", "at least", 1.0, "REPORT", KAFKA),),
         measure=measure,

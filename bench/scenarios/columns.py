@@ -27,8 +27,7 @@ def prepare(lab: Lab, server: Server, column: str) -> None:
 
 
 def measure(lab: Lab, side: str, _round: int, *, column: str) -> Mapping[str, float]:
-    server = lab.server(side)
-    topic = lab.topic(server, PARTITIONS)
+    server, topic = lab.server(side), lab.topics[side]
     options = ("-p", PARTITIONS, "-s", 100, "-d", lab.seconds(5, 3), *options_for(column, server))
     return lab.metered_load(server, "produce", topic, *options)
 

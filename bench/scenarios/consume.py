@@ -13,19 +13,21 @@ from bench.stats import OURS, Bar
 STORED_BYTES, STORED_QUICK_BYTES = 800e6, 300e6
 
 
+def stored_records(lab: Lab, record_bytes: int) -> int:
+    return int(lab.seconds(STORED_BYTES, STORED_QUICK_BYTES) / record_bytes)
+
+
 def prepare(lab: Lab, server: Server, record_bytes: int) -> None:
     """Writes what all runs read, then reads it a few times for the warm-up."""
-    topic = lab.topic(server, 1)
-    records = int(lab.seconds(STORED_BYTES, STORED_QUICK_BYTES) / record_bytes)
+    lab.topics[server.name] = topic = lab.topic(server, 1)
+    records = stored_records(lab, record_bytes)
     programs.run("produce", server.port, topic, "-s", record_bytes, "-n", records)
     programs.run("consume", server.port, topic, "-n", records, "-d", lab.seconds(8, 3))
-    lab.notes[server.name] = {"topic": float(topic.rpartition("-")[2]), "records": records}
 
 
 def measure(lab: Lab, side: str, _round: int, *, record_bytes: int) -> Mapping[str, float]:
-    server, notes = lab.server(side), lab.notes[side]
-    options = ("-n", int(notes["records"]), "-d", lab.seconds(5, 3))
-    return lab.metered_load(server, "consume", f"bench-{notes['topic']:.0f}", *options)
+    options = ("-n", stored_records(lab, record_bytes), "-d", lab.seconds(5, 3))
+    return lab.metered_load(lab.server(side), "consume", lab.topics[side], *options)
 
 
 def scenario(record_bytes: int) -> Scenario:

@@ -18,8 +18,7 @@ def prepare(lab: Lab, server: Server) -> None:
 
 
 def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
-    server = lab.server(side)
-    topic = lab.topic(server, PARTITIONS)
+    server, topic = lab.server(side), lab.topics[side]
     return lab.metered_load(server, "e2e", topic, "-p", PARTITIONS, "-d", lab.seconds(60, 8), "-w", 2, *LOAD)
 
 

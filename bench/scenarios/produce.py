@@ -19,8 +19,7 @@ def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> Non
 
 
 def measure(lab: Lab, side: str, _round: int, *, partitions: int, record_bytes: int) -> Mapping[str, float]:
-    server = lab.server(side)
-    topic = lab.topic(server, partitions)
+    server, topic = lab.server(side), lab.topics[side]
     options = ("-p", partitions, "-s", record_bytes, "-d", lab.seconds(RUN_S, QUICK_S))
     return lab.metered_load(server, "produce", topic, *options)
 

@@ -18,8 +18,7 @@ def prepare(lab: Lab, server: Server) -> None:
 
 
 def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
-    server = lab.server(side)
-    topic = lab.topic(server, PARTITIONS)
+    server, topic = lab.server(side), lab.topics[side]
     options = ("-p", PARTITIONS, "-d", lab.seconds(5, 3), "-w", 0.5)
     return lab.metered_load(server, "raw", topic, *options, *LOAD)
 
