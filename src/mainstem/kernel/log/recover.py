@@ -147,6 +147,7 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
         disk.sync_folder(folder)  # a manifest without its folders would be a riddle
         write_manifest(disk, folder, manifest)
     files = Files(disk, folder, manifest, file_bytes)
+    _sync_names(files)
     warnings: list[str] = []
     start = _load_snapshot(files, replay, warnings)
     sealed: list[Places] = [
@@ -159,7 +160,6 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
         for entry in manifest.retired
     ]
     files.remove_unnamed()
-    _sync_names(files)
     return recovered
 
 
