@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -42,6 +42,8 @@ class Files:
         self._lock = threading.Lock()
         self._preparing = threading.Lock()
         self._ready: JournalFile | None = None
+        self._pins = 0
+        self._doomed: set[int] = set()  # files to delete once nobody copies them
         # Set while the writer waits for a file: zeros are a luxury then.
         self._hurry = False
 
@@ -166,10 +168,33 @@ class Files:
             )
 
         self.change(edit)
-        for file_id in file_ids:
-            for name in (journal_name(file_id), run_name(file_id), places_name(file_id)):
+        self.delete(file_ids)
+
+    def delete(self, file_ids: Iterable[int]) -> None:
+        """Delete files that the manifest does not name (any more), unless someone copies them right now."""
+        with self._lock:
+            self._doomed.update(file_ids)
+            if self._pins:
+                return
+            doomed, self._doomed = self._doomed, set()
+        for file_id in doomed:
+            places = places_name(file_id)
+            for name in (journal_name(file_id), run_name(file_id), places, f"{places}.new"):
                 with contextlib.suppress(FileNotFoundError):
                     self.disk.remove(self.path(name))
+
+    @contextlib.contextmanager
+    def pinned(self) -> Iterator[Manifest]:
+        """No file of the manifest that this gives is deleted before the block ends."""
+        with self._lock:
+            self._pins += 1
+            manifest = self.manifest
+        try:
+            yield manifest
+        finally:
+            with self._lock:
+                self._pins -= 1
+            self.delete(())
 
     def remove_unnamed(self) -> list[str]:
         """Delete leftovers: files in our folders that the manifest does not name.

@@ -77,6 +77,10 @@ class Log:
         self._active = recovered.active
         self._synced: Position = (recovered.active.file_id, recovered.active.position)
         self._pending_bytes = 0
+        # Appends so far, and how many of them are on disk: who notes the first can wait for the second.
+        self.submitted = 0
+        self.settled = 0
+        self.bytes_written = 0  # since start, frames and heads included
         self.reader = BodyReader(self._open_body)
         self.reader.use(recovered.active.file_id, recovered.active.file)
         # Files out of use whose bodies some link may still name; they hold no places.
@@ -178,6 +182,7 @@ class Log:
 
     def _submit(self, append: Append) -> None:
         self._pending_bytes += APPEND_OVERHEAD_BYTES + len(append.payload)
+        self.submitted += 1
         self._writer.submit(append)
 
     def _on_round(self, done: Round) -> None:
@@ -199,6 +204,8 @@ class Log:
                 )
                 if place.body is not None:
                     self._table.targets.add(place.body)
+        self.settled += len(done.appends)
+        self.bytes_written += done.bytes
         if self.on_synced is not None:
             self.on_synced(done)
         for append in done.appends:
@@ -372,6 +379,26 @@ class Log:
 
     def size_bytes(self, partition: int) -> int:
         return sum(span.total_bytes for places in self._tables if (span := places.span(partition)))
+
+    def offset_keeping(self, partition: int, keep_bytes: int) -> int:
+        """The greatest offset from which on the partition still has `keep_bytes`; may wait for the disk.
+
+        Exact to the batch in files that are being written, to the file's share in those that are finished.
+        """
+        for places in reversed(self._tables):
+            span = places.span(partition)
+            if span is None:
+                continue
+            if span.total_bytes < keep_bytes:
+                keep_bytes -= span.total_bytes
+                continue
+            if not isinstance(places, PlaceTable):
+                return span.first_offset
+            for place, _ in reversed(places.rows(partition)):
+                keep_bytes -= place.size
+                if keep_bytes <= 0:
+                    return place.base
+        return 0
 
     # --- snapshots -----------------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ class RunWriter:
         self.rows = 0
         self.body_bytes = 0
         self.moved: set[tuple[int, int, int]] = set()
+        self.late_links = False  # room was kept for links that cannot be written yet
+        self.result: NewRun | None = None
         self._links: set[BodyId] = set()
         self._disk = disk
         self._folder = folder
@@ -90,8 +92,10 @@ class RunWriter:
         self.body_bytes += len(batch)
         return position
 
-    def finish(self) -> NewRun:
+    def finish(self) -> None:
         """Everything is on disk when this returns, and nobody knows of it yet."""
+        if self.result is not None:
+            return
         self._end_extent()
         moved = sorted(self.moved)
         for first in range(0, len(moved), _MOVED_PER_FRAME):
@@ -102,7 +106,8 @@ class RunWriter:
         self._file.close()
         path = f"{self._folder}/{places_name(self.file_id)}"
         self._sidecar.write(self._disk, path, self._end, self._links, moved)
-        return NewRun(self.file_id, self._end, self.keyed, self.body_bytes)
+        self.result = NewRun(self.file_id, self._end, self.keyed, self.body_bytes)
+        self._sidecar = SidecarWriter(self.file_id)  # gives its memory back
 
     def abandon(self) -> None:
         """Leave nothing behind of a run that will not be."""

@@ -177,6 +177,10 @@ class Sidecar:
         self._top_ms = array("q", columns[5])
         self._bytes = array("q", columns[6])
 
+    @property
+    def partition_count(self) -> int:
+        return len(self._partitions)
+
     def partitions(self) -> list[int]:
         return list(self._partitions)
 

@@ -1,0 +1,182 @@
+"""Which files to merge next: decisions over the manifest, without touching a file.
+
+Level 0 are finished journal files; a merge of them makes level 1. Runs made by one merge are a group, and
+groups of one level are merged into the next once there are `fan_in` of them, so a body is written once per
+level and the number of files grows with the logarithm of the data. Groups of partitions that are compacted by
+key (`keyed`) have a rule of their own: all of them become one as soon as enough of it is new.
+
+Offsets of a partition only grow along the list of runs. So a merge takes groups that are neighbours, or
+between which lies nothing that it touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from mainstem.kernel.log.jobs import Input
+from mainstem.kernel.log.layout import FileKind
+from mainstem.kernel.log.manifest import JournalEntry, Manifest, RunEntry
+from mainstem.kernel.log.sidecar import Sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepOptions:
+    # Level 0 is merged when half of this many files are finished, or one has waited for merge_after_ms.
+    level0_files: int = 16
+    merge_after_ms: int = 120_000
+    fan_in: int = 8
+    run_bytes: int = 1 << 30
+    # What one merge reads at most: it needs as much space again until it is done.
+    max_merge_bytes: int = 32 << 30
+    # Share of a compacted group that must be new, and share of any group that must be dead, to rewrite it.
+    dirty_ratio: float = 0.5
+    dead_ratio: float = 0.5
+    survey_every_ms: int = 60_000
+    # Look-ups per slice of the owner's time: a few milliseconds.
+    slice_steps: int = 4096
+    retry_ms: int = 5_000
+    max_retry_ms: int = 3_600_000
+    max_keys: int = 1_000_000
+
+
+class Choice(NamedTuple):
+    """What to merge, oldest first, and the level of what comes out."""
+
+    inputs: list[Input]
+    level: int
+    why: str
+
+
+class Group(NamedTuple):
+    """Runs that one merge made."""
+
+    number: int
+    level: int
+    keyed: bool
+    runs: tuple[RunEntry, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(run.size for run in self.runs)
+
+
+Ready = Mapping[int, Sidecar]  # file id -> its sidecar in use
+
+
+def groups_of(manifest: Manifest) -> list[Group]:
+    """Oldest first."""
+    keyed = groupby(manifest.runs, key=lambda run: (run.group, run.keyed, run.level))
+    return [Group(number, level, is_keyed, tuple(runs)) for (number, is_keyed, level), runs in keyed]
+
+
+def level0_choice(
+    manifest: Manifest, ready: Ready, waited_ms: Mapping[int, int], options: UpkeepOptions
+) -> Choice | None:
+    """The oldest finished journal files, if they are many or old enough.
+
+    Their deltas are not copied: they must lie before both snapshots that recovery may start from.
+    """
+    if len(manifest.snapshots) < 2:
+        return None
+    replay_from = min(snapshot.file_id for snapshot in manifest.snapshots)
+    found: list[JournalEntry] = []
+    total = 0
+    for entry in manifest.journals:
+        if not entry.size or entry.file_id >= replay_from or entry.file_id not in ready:
+            break
+        if found and total + entry.size > options.max_merge_bytes:
+            break
+        found.append(entry)
+        total += entry.size
+        if len(found) == options.level0_files:
+            break
+    if not found:
+        return None
+    waited = waited_ms.get(found[0].file_id, 0) >= options.merge_after_ms
+    if len(found) * 2 < options.level0_files and not waited:
+        return None
+    inputs = [Input(entry.file_id, FileKind.JOURNAL, entry.size) for entry in found]
+    return Choice(inputs, 1, "level 0")
+
+
+def tier_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Choice | None:
+    """Groups of one level, once there are enough of them."""
+    groups = groups_of(manifest)
+    for level in sorted({group.level for group in groups if not group.keyed}):
+        chosen = [group for group in groups if group.level == level and not group.keyed]
+        if len(chosen) >= options.fan_in:
+            choice = _choice(groups, chosen, level + 1, "level full", ready, options)
+            if choice is not None:
+                return choice
+    return None
+
+
+def keyed_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Choice | None:
+    """All groups of compacted partitions, once enough of them was never compacted together.
+
+    Level 2 and up is what such a merge left; level 1 came since.
+    """
+    groups = groups_of(manifest)
+    keyed = [group for group in groups if group.keyed]
+    new = [group for group in keyed if group.level == 1]
+    if len(keyed) < 2 or not new:
+        return None
+    new_bytes, total = sum(group.size for group in new), sum(group.size for group in keyed)
+    if new_bytes < total * options.dirty_ratio and len(new) < options.fan_in:
+        return None
+    choice = _choice(groups, keyed, 2, "compaction", ready, options)
+    if choice is None and len(new) >= options.fan_in:
+        choice = _choice(groups, new, 1, "level full", ready, options)
+    return choice
+
+
+def rewrite_choice(manifest: Manifest, ready: Ready, number: int, options: UpkeepOptions) -> Choice | None:
+    """One group alone, to give back the space of what is dead in it."""
+    groups = groups_of(manifest)
+    chosen = [group for group in groups if group.number == number]
+    return _choice(groups, chosen, chosen[0].level, "dead space", ready, options) if chosen else None
+
+
+def _choice(
+    groups: list[Group], chosen: Sequence[Group], level: int, why: str, ready: Ready, options: UpkeepOptions
+) -> Choice | None:
+    taken = _with_between(groups, chosen, ready)
+    runs = [run for group in taken for run in group.runs]
+    too_large = len(taken) > 1 and sum(run.size for run in runs) > options.max_merge_bytes
+    if too_large or any(run.file_id not in ready for run in runs):
+        return None
+    return Choice([Input(run.file_id, FileKind.RUN, run.size) for run in runs], level, why)
+
+
+def _with_between(groups: list[Group], chosen: Sequence[Group], ready: Ready) -> list[Group]:
+    """The chosen groups and those between them that hold some of the same partitions.
+
+    Only a topic that was switched between compacted and not has both kinds of groups.
+    """
+    first, last = groups.index(chosen[0]), groups.index(chosen[-1])
+    between = groups[first : last + 1]
+    taken = set(chosen)
+    grown = True
+    while grown:
+        grown = False
+        for group in between:
+            if group not in taken and any(_share(group, other, ready) for other in taken):
+                taken.add(group)
+                grown = True
+    return [group for group in between if group in taken]
+
+
+def _share(one: Group, other: Group, ready: Ready) -> bool:
+    few, many = sorted(
+        ([ready[run.file_id] for run in group.runs if run.file_id in ready] for group in (one, other)),
+        key=lambda sidecars: sum(sidecar.partition_count for sidecar in sidecars),
+    )
+    return any(
+        sidecar.span(partition) is not None
+        for own in few
+        for partition in own.partitions()
+        for sidecar in many
+    )
