@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mainstem.broker.access import OpenAccess
 from mainstem.broker.broker import Broker
+from mainstem.broker.chores import Chores
 from mainstem.broker.options import BrokerOptions
 from mainstem.config import Config, Endpoint, check_exposure
 from mainstem.fronts.kafka.budget import Budget
@@ -34,6 +35,7 @@ class App:
     """Started and stopped within one event loop."""
 
     broker: Broker
+    chores: Chores
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -46,6 +48,8 @@ class App:
         check_exposure(self.config)
         sys.setswitchinterval(self.config.journal.switch_interval_us / 1e6)
         self.broker = await Broker.open(broker_options(self.config))
+        self.chores = Chores(self.broker)
+        self.chores.start()
         try:
             budget = Budget(self.config.server.max_buffered_bytes)
             for name, endpoint in self.config.listeners().items():
@@ -69,6 +73,7 @@ class App:
             await kafka.stop()
         for http in self._http:
             await http.close()
+        await self.chores.stop()
         await self.broker.close()
         if self.config.server.ready_file is not None:
             self.config.server.ready_file.unlink(missing_ok=True)
@@ -145,19 +150,8 @@ def broker_options(config: Config) -> BrokerOptions:
         cluster_id=config.server.cluster_id,
         log=LogOptions(journal.file_bytes, journal.file_frames, journal.reserve_bytes),
         topic_defaults={
-            "cleanup.policy": ",".join(topics.cleanup_policy),
-            "delete.retention.ms": str(topics.delete_retention_ms),
-            "max.compaction.lag.ms": str(topics.max_compaction_lag_ms),
-            "max.message.bytes": str(topics.max_message_bytes),
-            "message.timestamp.after.max.ms": str(topics.message_timestamp_after_max_ms),
-            "message.timestamp.before.max.ms": str(topics.message_timestamp_before_max_ms),
-            "message.timestamp.type": topics.message_timestamp_type,
-            "min.compaction.lag.ms": str(topics.min_compaction_lag_ms),
+            **topics.configs(),
             "min.cleanable.dirty.ratio": str(config.merge.min_dirty_ratio_percent / 100),
-            "retention.bytes": str(topics.retention_bytes),
-            "retention.ms": str(topics.retention_ms),
-            "segment.bytes": str(topics.segment_bytes),
-            "segment.ms": str(topics.segment_ms),
         },
         auto_create=topics.auto_create,
         default_partitions=topics.default_partitions,
@@ -172,7 +166,10 @@ def broker_options(config: Config) -> BrokerOptions:
         offsets_retention_ms=config.groups.offsets_retention_ms,
         offset_metadata_max_bytes=config.groups.max_offset_metadata_bytes,
         retention_check_ms=config.merge.retention_check_interval_ms,
+        reader_threads=journal.reader_threads,
         snapshot_bytes=config.snapshot.journal_bytes,
+        snapshot_interval_ms=config.snapshot.interval_ms,
+        snapshot_slice_ms=config.snapshot.slice_ms,
     )
 
 

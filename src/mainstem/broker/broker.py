@@ -115,6 +115,7 @@ class Broker:
             Rebuild(self.parts, self._replay_batch, self._replay_link),
             on_failure or _end_process,
             self._new_log_id,
+            options.reader_threads,
         )
         log = self.store.log
         for warning in log.warnings:

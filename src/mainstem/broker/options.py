@@ -30,4 +30,7 @@ class BrokerOptions:
     offsets_retention_ms: int = 7 * DAY_MS
     offset_metadata_max_bytes: int = 4096
     retention_check_ms: int = 300_000
-    snapshot_bytes: int = 64 << 20  # of journal written since the last one
+    reader_threads: int = 2
+    snapshot_bytes: int = 256 << 20  # of journal written since the last one
+    snapshot_interval_ms: int = 300_000
+    snapshot_slice_ms: float = 5

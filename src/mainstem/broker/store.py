@@ -96,6 +96,7 @@ class Store:
         replay: Replay,
         on_failure: Callable[[BaseException], None],
         new_id: Callable[[], str],
+        readers: int,
     ) -> Store:
         loop = asyncio.get_running_loop()
 
@@ -103,7 +104,7 @@ class Store:
             loop.call_soon_threadsafe(function, done)
 
         log = Log.open(disk, folder, options, replay, post, on_failure, new_id)
-        return cls(log, parts, loop, readers=2)
+        return cls(log, parts, loop, readers)
 
     def commit(self, section: Section, delta: Any, *, essential: bool = False) -> asyncio.Future[None]:
         """Journal one delta; the future is done once it is on disk. The caller applies it."""

@@ -175,15 +175,6 @@ class Journal:
     reserve_bytes: int = setting(
         size_bytes(0), 64 * MIB, "Disk space held back so that a full disk still takes acks and deletes."
     )
-    round_bytes: int = setting(
-        size_bytes(64 * KIB, 256 * MIB), 8 * MIB, "Most that one write and one fdatasync carry."
-    )
-    pending_bytes: int = setting(
-        size_bytes(MIB), 64 * MIB, "Appends that may wait for the disk before producers are slowed."
-    )
-    spare_files: int = setting(
-        integer(0, 64), 2, "Used-up files kept for reuse: writing over them is faster."
-    )
     reader_threads: int = setting(integer(1, 64), 2, "Threads for reads that must wait for the disk.")
     switch_interval_us: int = setting(
         integer(10, 100_000), 200, "How soon Python hands over to the writer thread (sys.setswitchinterval)."
@@ -220,7 +211,6 @@ class Snapshot:
         size_bytes(MIB), 256 * MIB, "Journal written since the last snapshot that calls for a new one."
     )
     slice_ms: int = setting(duration_ms(1, 1000), 5, "Longest time a snapshot holds up the event loop.")
-    keep: int = setting(integer(2, 100), 2, "Snapshots kept.")
 
 
 @dataclass(frozen=True)
@@ -336,18 +326,11 @@ class Log:
 PLANNED = frozenset(
     {
         "topics.durability",
-        "journal.round_bytes",
-        "journal.pending_bytes",
-        "journal.spare_files",
-        "journal.reader_threads",
         "merge.enabled",
         "merge.delay_ms",
         "merge.level0_files",
         "merge.max_bytes_per_second",
         "merge.memory_bytes",
-        "snapshot.interval_ms",
-        "snapshot.slice_ms",
-        "snapshot.keep",
         "groups.consumer_session_timeout_ms",
         "groups.consumer_heartbeat_interval_ms",
         "groups.consumer_assignors",
