@@ -18,6 +18,8 @@ from mainstem.kernel.log.recover import Replay
 from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Disk
 
+Then = Callable[[], None]
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -34,7 +36,11 @@ class Section(IntEnum):
 
 
 class Machine(Protocol):
-    """A part of the state: `dump` gives the deltas that rebuild it, also while it goes on changing."""
+    """A part of the state: `dump` gives the deltas that rebuild it, also while it goes on changing.
+
+    It is called in the turn that notes the journal position, and what it gives is followed by a replay of
+    everything after that position: re-applied deltas must do no harm.
+    """
 
     def apply(self, delta: Any) -> None: ...
 
@@ -106,23 +112,35 @@ class Store:
         log = Log.open(disk, folder, options, replay, post, on_failure, new_id)
         return cls(log, parts, loop, readers)
 
-    def commit(self, section: Section, delta: Any, *, essential: bool = False) -> asyncio.Future[None]:
-        """Journal one delta; the future is done once it is on disk. The caller applies it."""
+    def commit(
+        self, section: Section, delta: Any, *, essential: bool = False, then: Then | None = None
+    ) -> asyncio.Future[None]:
+        """Journal one delta; the future is done once it is on disk. The caller applies it.
+
+        `then` runs in the very turn that finds it on disk, in journal order, even if nobody waits any more.
+        What must not be seen before it is safe is applied there: a future wakes its waiter a turn later,
+        and a snapshot begun in between would claim a delta that its state lacks.
+        """
         payload = _encode(delta)
         self.log.check_room(len(payload), essential=essential)
         done = self._loop.create_future()
-        self.log.append_delta(section, payload, _settle(done))
+        self.log.append_delta(section, payload, _settle(done, then))
         return done
 
     def commit_together(
-        self, deltas: Sequence[tuple[Section, Any]], entries: Sequence[Entry] = (), *, essential: bool = False
+        self,
+        deltas: Sequence[tuple[Section, Any]],
+        entries: Sequence[Entry] = (),
+        *,
+        essential: bool = False,
+        then: Then | None = None,
     ) -> asyncio.Future[None]:
-        """Journal several deltas and entries so that all of them or none survive."""
+        """Journal several deltas and entries so that all of them or none survive; `then` as for `commit`."""
         together: list[Entry] = [DeltaEntry(section, _encode(delta)) for section, delta in deltas]
         together += entries
         self.log.check_room(sum(map(_size, together)), essential=essential)
         done = self._loop.create_future()
-        self.log.append_atomic(together, _settle(done))
+        self.log.append_atomic(together, _settle(done, then))
         return done
 
     def barrier(self) -> asyncio.Future[None]:
@@ -152,8 +170,9 @@ class Store:
         time = self._loop.time
         pieces: list[tuple[int, bytes]] = []
         until = time() + slice_ms / 1000
-        for section, held in self.parts.items():
-            for delta in held.machine.dump():
+        # Every dump is begun in this turn, the one that noted the position; see Machine.
+        for section, dump in [(section, held.machine.dump()) for section, held in self.parts.items()]:
+            for delta in dump:
                 pieces.append((section, _encode(delta)))
                 if time() >= until:
                     full, pieces = pieces, []
@@ -164,8 +183,10 @@ class Store:
         await self.in_background(lambda: self.log.add_snapshot(writer, entry))
 
 
-def _settle(done: asyncio.Future[None]) -> Callable[[Append], None]:
+def _settle(done: asyncio.Future[None], then: Then | None = None) -> Callable[[Append], None]:
     def settle(_: Append) -> None:
+        if then is not None:
+            then()
         if not done.done():
             done.set_result(None)
 

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mainstem.kernel.groups.staged import Staged
+from mainstem.kernel.groups.staged import Staged, StagedOffset
 from mainstem.model.errors import OffsetMetadataTooLarge
 
 KEY_PARTITION = Struct(">I")
@@ -189,12 +189,24 @@ class GroupOffsets:
                 self._drop_topic(topic_id)
 
     def dump(self) -> Iterator[OffsetDelta]:
+        """May be taken in slices while the machine changes, if the call is made in the turn that notes the
+        journal position, and every delta is applied in the turn that finds it on disk.
+
+        What is staged is copied in the call: replay ends each transaction once, so it must begin with those
+        that were open there. Committed offsets may be newer than that: the last one to be replayed wins.
+        """
+        return self._dump(list(self._staged.superseded()), list(self._committed), list(self._staged.live()))
+
+    def _dump(
+        self, superseded: list[StagedOffset], groups: list[str], live: list[StagedOffset]
+    ) -> Iterator[OffsetDelta]:
         """Superseded stages first, so that the commits after them supersede them again."""
-        for producer_id, group, key, value in self._staged.superseded():
+        for producer_id, group, key, value in superseded:
             yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)])
-        for group in self._committed:
-            yield OffsetsCommitted(group, list(self.all(group)))
-        for producer_id, group, key, value in self._staged.live():
+        for group in groups:
+            if group in self._committed:
+                yield OffsetsCommitted(group, list(self.all(group)))
+        for producer_id, group, key, value in live:
             yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)])
 
     # --- the two tables, always changed together -------------------------------------------------

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
+
+StagedOffset: TypeAlias = tuple[int, str, bytes, bytes]  # producer id, group, key, value
 
 
 @dataclass(slots=True)
@@ -64,10 +67,10 @@ class Staged:
     def holds_group(self, group: str) -> bool:
         return group in self._producers
 
-    def superseded(self) -> Iterator[tuple[int, str, bytes, bytes]]:
+    def superseded(self) -> Iterator[StagedOffset]:
         return ((who, group, key, stage.value) for who, group, key, stage in self._all() if stage.superseded)
 
-    def live(self) -> Iterator[tuple[int, str, bytes, bytes]]:
+    def live(self) -> Iterator[StagedOffset]:
         return (
             (who, group, key, stage.value) for who, group, key, stage in self._all() if not stage.superseded
         )

@@ -18,6 +18,7 @@ Two transaction versions, by what the client sends:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from mainstem.kernel.txn.decisions import Added, Answered, Decision, Ending, Initialised, TxnInfo
@@ -338,8 +339,7 @@ class TransactionCoordinator:
             self._table.apply(delta)
 
     def dump(self) -> Iterator[CoordinatorDelta]:
-        yield from self._ids.dump()
-        yield from self._table.dump()
+        return chain(self._ids.dump(), self._table.dump())
 
     # --- checks ----------------------------------------------------------------------------------
 

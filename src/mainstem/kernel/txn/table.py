@@ -140,7 +140,8 @@ class TxnTable:
             self._ongoing[txn.transactional_id] = txn
 
     def dump(self) -> Iterator[TxnDelta]:
-        """May be taken in slices while the table changes, if its first step runs in the turn that notes the
-        journal position: replay from there converges, as each delta names the whole outcome."""
-        for txn in list(self._by_id.values()):
-            yield from list(txn.dump())
+        """May be taken in slices while the table changes, if the call is made in the turn that notes the
+        journal position: replay from there converges, as each delta names the whole outcome. Ids forgotten
+        in between are still given, because replay forgets them only at the end."""
+        txns = list(self._by_id.values())
+        return (delta for txn in txns for delta in list(txn.dump()))
