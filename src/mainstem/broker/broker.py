@@ -126,7 +126,7 @@ class Broker:
         self.transactions = Transactions(
             self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
         )
-        log.start()
+        log.start(asyncio.get_running_loop().call_soon)
         return self
 
     async def close(self) -> None:

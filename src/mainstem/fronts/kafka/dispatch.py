@@ -72,9 +72,12 @@ class Dispatcher:
     ) -> None:
         self.listener = listener
         self._handlers = handlers
-        self._hot = hot
-        self._versions = listener.versions
-        self._open_before_login = open_before_login
+        # By plain number: looking one up costs less than making an ApiKey of it.
+        self._hot: dict[int, HotHandler] = {int(key): handler for key, handler in hot.items()}
+        self._versions: dict[int, tuple[int, int]] = {
+            int(key): pair for key, pair in listener.versions.items()
+        }
+        self._open_before_login: frozenset[int] = open_before_login
         self.max_bytes_before_authentication = max_bytes_before_authentication
         requests = listener.broker.meters.counter("mainstem_kafka_requests", "Requests taken, by API", "api")
         self._counters = {key: requests.at(SPECS[key].name) for key in self._versions}
@@ -92,13 +95,13 @@ class Dispatcher:
     def start(self, session: Session, frame: memoryview, on_ready: Callable[[], None]) -> Answer | None:
         """Begin to answer a request. None: the client wants no answer. Raises to close the connection."""
         header, position = decode_request_header(frame)
-        try:
-            key = ApiKey(header.api_key)
-            low, high = self._versions[key]
-        except (ValueError, KeyError):
-            raise UnsupportedVersion(f"API key {header.api_key} is not known here") from None
+        key = header.api_key
+        versions = self._versions.get(key)
+        if versions is None:
+            raise UnsupportedVersion(f"API key {key} is not known here")
+        low, high = versions
         if not low <= header.api_version <= high:
-            if key is ApiKey.API_VERSIONS:
+            if key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(header, on_ready)
             raise UnsupportedVersion(f"{SPECS[key].name} version {header.api_version} is not known here")
         if not session.authenticated and key not in self._open_before_login:
@@ -106,13 +109,15 @@ class Dispatcher:
         self._counters[key].value += 1
         hot = self._hot.get(key)
         if hot is not None:
-            answer = Answer(on_ready, may_be_followed=key is ApiKey.PRODUCE)
+            answer = Answer(on_ready, may_be_followed=key == ApiKey.PRODUCE)
             return hot(session, header, frame, position, answer)
         return self._start_task(session, SPECS[key], header, frame, position, on_ready)
 
     def _unknown_api_versions(self, header: RequestHeader, on_ready: Callable[[], None]) -> Answer:
         """In version 0, which every client reads, with the ranges so that it can ask again."""
-        response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=api_versions(self._versions))
+        response = ApiVersionsResponse(
+            error_code=UNSUPPORTED_VERSION, api_keys=api_versions(self.listener.versions)
+        )
         spec = SPECS[ApiKey.API_VERSIONS]
         answer = Answer(on_ready)
         answer.chunks = [encode_response(spec, 0, header.correlation_id, response)]

@@ -107,6 +107,10 @@ class Round:
         self.bytes = size
 
 
+def _at_once(call: Callable[[], None]) -> None:
+    call()
+
+
 class JournalWriter:
     """Owns the active file. `submit` is for the owner's thread only, where `post` also runs `on_round`."""
 
@@ -133,6 +137,10 @@ class JournalWriter:
         self._synced = (active.file_id, active.position)
         self._pending: deque[Append] = deque()
         self._idle = False
+        self._waking = False
+        # An owner with an event loop lets the writer start when its turn is over: then one round takes all
+        # that came in the turn, instead of several that each take a part.
+        self.after_turn: Callable[[Callable[[], None]], object] = _at_once
         self._closing = False
         self._failed = False
         self._wake: SimpleQueue[None] = SimpleQueue()
@@ -143,9 +151,13 @@ class JournalWriter:
 
     def submit(self, append: Append) -> None:
         self._pending.append(append)
-        if self._idle:
-            self._idle = False
-            self._wake.put(None)
+        if self._idle and not self._waking:
+            self._waking = True
+            self.after_turn(self._wake_up)
+
+    def _wake_up(self) -> None:
+        self._waking = False
+        self._wake.put(None)
 
     def close(self) -> None:
         """Write what is pending, then end. The last rounds are posted before this returns."""

@@ -120,7 +120,10 @@ class Log:
     ) -> Log:
         return cls(recover(disk, folder, options.file_bytes, replay, new_id), options, post, on_failure)
 
-    def start(self) -> None:
+    def start(self, after_turn: Callable[[Callable[[], None]], object] | None = None) -> None:
+        """`after_turn(call)` runs call once the owner's present turn is over; without it, at once."""
+        if after_turn is not None:
+            self._writer.after_turn = after_turn
         self._writer.start()
         self.prepare()
 

@@ -31,26 +31,23 @@ _NO_OFFSET = -1
 class Produced:
     """A request under way: results so far, and how many batches are not on disk yet."""
 
-    __slots__ = ("_answer", "_correlation_id", "_results", "_version", "_waiting")
+    __slots__ = ("_answer", "_correlation_id", "_results", "_version", "waiting")
 
     def __init__(self, answer: Answer, correlation_id: int, version: int) -> None:
         self._answer = answer
         self._correlation_id = correlation_id
         self._version = version
         self._results: list[tuple[Topic, list[ProduceResult]]] = []
-        self._waiting = 1  # for `all_started`
+        self.waiting = 1  # for `all_started`
 
     def start_topic(self, topic: Topic) -> list[ProduceResult]:
         results: list[ProduceResult] = []
         self._results.append((topic, results))
         return results
 
-    def expect(self) -> None:
-        self._waiting += 1
-
     def done(self, _: object) -> None:
-        self._waiting -= 1
-        if self._waiting == 0:
+        self.waiting -= 1
+        if self.waiting == 0:
             self._answer.ready(
                 [encode_produce_response(self._correlation_id, self._version, self._results, 0)]
             )
@@ -73,7 +70,7 @@ def produce(
     for topic, partitions in topics:
         results = request.start_topic(topic)
         for index, records in partitions:
-            request.expect()
+            request.waiting += 1
             try:
                 if refused is not None:
                     raise refused
