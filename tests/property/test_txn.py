@@ -20,6 +20,7 @@ from mainstem.model.errors import ConcurrentTransactions, ProducerError
 PARTITIONS = range(3)
 NAMES = ("a", "b")
 TIMEOUT_MS = 1_000
+OVERLAP_FRAMES = 6  # replayed although the snapshot holds them
 
 
 def through_bytes(delta, type):
@@ -48,6 +49,7 @@ class Client:
         self.sequences = {}
         self.added = set()
         self.token = None
+        self.joined = False  # something of this transaction was accepted: a client ends nothing else
         self.last_batch = None  # (partition, epoch, sequence, count, offset)
         self.last_end = None  # (pid, epoch, commit, token)
         self.sound = True  # nothing that a real client would notice has gone wrong
@@ -57,17 +59,20 @@ class Client:
         if (pid, epoch) != (self.pid, self.epoch):
             self.sequences = {}
         self.pid, self.epoch = pid, epoch
-        self.token, self.added = None, set()
+        self.token, self.added, self.joined = None, set(), False
 
 
 class Transactions(RuleBasedStateMachine):
-    @initialize()
-    def start(self):
+    @initialize(versions=st.tuples(st.booleans(), st.booleans()))
+    def start(self, versions):
         self.frames, self.synced, self.unsynced = [], 0, []
         self.snapshot = (0, [], [])
         self.clients, self.current = [], {}
         self.now_ms, self.tokens = 0, 0
+        self.given = set()  # producer ids without a transactional id
         self.rebuild()
+        for name, version_2 in zip(NAMES, versions, strict=True):
+            self.start_instance(name, version_2)
 
     def rebuild(self):
         """What a start of the broker does: the snapshot, then the journal from a little before it."""
@@ -78,7 +83,7 @@ class Transactions(RuleBasedStateMachine):
             self.core.apply(through_bytes(delta, CoordinatorDelta))
         for delta in producers:
             self.producers[delta.partition_id].apply(through_bytes(delta, PartitionProducersState))
-        for frame in self.frames[max(0, position - 2) :]:
+        for frame in self.frames[max(0, position - OVERLAP_FRAMES) :]:
             for delta in frame.deltas:
                 self.core.apply(through_bytes(delta, CoordinatorDelta))
             for batch in frame.batches:
@@ -86,9 +91,30 @@ class Transactions(RuleBasedStateMachine):
         self.ends = [0 for _ in PARTITIONS]
         for batch in self.batches(len(self.frames)):
             self.ends[batch.partition] = batch.offset + batch.count
+        assert self.without_times(self.producers) == self.without_times(self.replayed_from_the_start())
 
-    def place(self, batch):
-        state = self.producers[batch.partition]
+    def replayed_from_the_start(self):
+        producers = [PartitionProducers() for _ in PARTITIONS]
+        for batch in self.batches(len(self.frames)):
+            self.place(batch, producers)
+        return producers
+
+    def without_times(self, producers):
+        """Replay stamps producers with the time of the start, so that is the one thing that may differ."""
+        return [
+            (
+                d.partition_id,
+                d.end_offset,
+                [(*p[:4], p[5]) for p in d.producers],
+                d.open_transactions,
+                d.aborted,
+            )
+            for partition in PARTITIONS
+            for d in producers[partition].dump(partition)
+        ]
+
+    def place(self, batch, producers=None):
+        state = (producers or self.producers)[batch.partition]
         if batch.commit is None:
             state.appended(
                 batch.pid, batch.epoch, batch.sequence, batch.count, batch.offset, True, self.now_ms
@@ -117,6 +143,8 @@ class Transactions(RuleBasedStateMachine):
         ]
         end = (ending.producer_id, ending.commit, ending.groups)
         self.submit(Frame(ending.deltas, markers, commits=token, ends=end), ending)
+        for p in ending.partitions:
+            assert self.producers[p].epoch_of(ending.producer_id) == ending.marker_epoch
 
     @rule()
     def sync(self):
@@ -142,8 +170,12 @@ class Transactions(RuleBasedStateMachine):
             client.sound = client.sound and not client.unacked
         self.rebuild()
 
-    @rule()
-    def time_passes_beyond_every_timeout(self):
+    @rule(now=st.sampled_from((True, False, False)))
+    def time_passes(self, now):
+        if now:
+            self.let_all_time_out()
+
+    def let_all_time_out(self):
         self.now_ms += TIMEOUT_MS + 1
         for ending in self.core.expired(self.now_ms):
             self.submit_ending(ending)
@@ -152,7 +184,16 @@ class Transactions(RuleBasedStateMachine):
     # --- the clients -----------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(NAMES), version_2=st.booleans())
-    def a_new_instance_starts(self, name, version_2):
+    def a_new_instance_starts_where_the_old_one_failed(self, name, version_2):
+        if not self.current[name].sound:
+            self.start_instance(name, version_2)
+
+    @rule(name=st.sampled_from(NAMES), version_2=st.booleans(), now=st.sampled_from((True, *[False] * 5)))
+    def a_new_instance_starts(self, name, version_2, now):
+        if now:  # rarely: each one fences another, and with too many of them nobody gets anything done
+            self.start_instance(name, version_2)
+
+    def start_instance(self, name, version_2):
         self.sync()
         decision = self.core.init_producer_id(name, TIMEOUT_MS, -1, -1, self.now_ms)
         if isinstance(decision, Ending):
@@ -167,8 +208,18 @@ class Transactions(RuleBasedStateMachine):
         self.current[name] = client = Client(name, version_2, decision.producer_id, decision.epoch)
         self.clients.append(client)
 
+    @rule()
+    def a_plain_producer_starts(self):
+        decision = self.core.init_producer_id(None, 0, -1, -1, self.now_ms)
+        self.submit(Frame(decision.deltas), decision)
+        self.sync()
+        assert decision.producer_id not in self.given
+        assert all(decision.producer_id != client.pid for client in self.clients)
+        self.given.add(decision.producer_id)
+
     def pick(self, index):
-        return self.clients[index % len(self.clients)]
+        """Mostly an instance that is in office, sometimes any that ever was."""
+        return self.current[NAMES[index % 2]] if index < 7 else self.clients[index % len(self.clients)]
 
     def is_fenced(self, client):
         return self.current[client.name] is not client
@@ -178,7 +229,6 @@ class Transactions(RuleBasedStateMachine):
             self.tokens += 1
             client.token = self.tokens
 
-    @precondition(lambda self: self.clients)
     @rule(index=st.integers(0, 9), partition=st.sampled_from(PARTITIONS), count=st.integers(1, 3))
     def a_client_writes(self, index, partition, count):
         client = self.pick(index)
@@ -196,7 +246,7 @@ class Transactions(RuleBasedStateMachine):
         assert not self.is_fenced(client), "a fenced write was accepted"
         client.sequences[partition] = sequence + count
         client.last_batch = (partition, client.epoch, sequence, count, offset)
-        client.unacked = True
+        client.joined = client.unacked = True
 
     def join(self, client, partition):
         """A version 1 client announces the partition and waits for the answer."""
@@ -242,7 +292,6 @@ class Transactions(RuleBasedStateMachine):
         if client.sound:
             assert (again, self.ends[partition]) == (offset, before)
 
-    @precondition(lambda self: self.clients)
     @rule(index=st.integers(0, 9), group=st.sampled_from(("g", "h")))
     def a_client_commits_offsets_in_its_transaction(self, index, group):
         client = self.pick(index)
@@ -258,13 +307,13 @@ class Transactions(RuleBasedStateMachine):
         if added.deltas:
             self.submit(Frame(added.deltas), added)
         self.submit(Frame(stage=(client.pid, group, client.token)))
-        client.unacked = True
+        client.joined = client.unacked = True
 
-    @precondition(lambda self: any(c.token for c in self.clients))
+    @precondition(lambda self: any(c.joined for c in self.clients))
     @rule(index=st.integers(0, 9), commit=st.booleans())
     def a_client_ends_its_transaction(self, index, commit):
         client = self.pick(index)
-        if client.token is None:
+        if not client.joined:
             return
         self.sync()
         self.end(client, client.pid, client.epoch, commit and client.sound, client.token)
@@ -274,7 +323,7 @@ class Transactions(RuleBasedStateMachine):
     def a_client_ends_its_last_transaction_again(self, index):
         """As after a lost answer: nothing was begun since."""
         client = self.pick(index)
-        if client.last_end is not None and client.token is None:
+        if client.last_end is not None and not client.joined:
             self.end(client, *client.last_end)
 
     def end(self, client, pid, epoch, commit, token):
@@ -345,7 +394,7 @@ class Transactions(RuleBasedStateMachine):
         if not hasattr(self, "frames"):
             return
         self.sync()
-        self.time_passes_beyond_every_timeout()
+        self.let_all_time_out()
         self.sync()
         committed = self.committed(self.synced)
         for partition, high_watermark in enumerate(self.high_watermarks()):
@@ -375,4 +424,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestTransactions.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
