@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.report import Outcome
-from bench.stats import Verdict
+from bench.stats import Verdict, number
 
 COLOURS = {True: "#2a9d5c", False: "#c8503c", None: "#7a869a"}
 
@@ -25,7 +25,10 @@ def draw(outcomes: Sequence[Outcome], to: Path) -> bool:
             [r for r in rows if r[1].bar.peer and r[1].bar.how == "at least"],
         ),
         ("Mainstem / peer, less is better", [r for r in rows if r[1].bar.peer and r[1].bar.how == "at most"]),
-        ("Mainstem alone, less is better", [r for r in rows if not r[1].bar.peer]),
+        (
+            "Mainstem alone, as a share of what is allowed",
+            [r for r in rows if not r[1].bar.peer and r[1].bar.limit],
+        ),
     ]
     panels = [(title, part) for title, part in panels if part]
     if not panels:
@@ -50,15 +53,20 @@ def _panel(axis: object, title: str, rows: Sequence[tuple[str, Verdict]]) -> Non
 
     assert isinstance(axis, Axes)
     for at, (_, verdict) in enumerate(rows):
-        axis.barh(at, verdict.value, height=0.6, color=COLOURS[verdict.passed], alpha=0.75)
-        axis.plot(verdict.values, [at] * len(verdict.values), "o", color="#1c2b3a", markersize=3)
+        # Own values have different units: one axis fits them only relative to what each may be.
+        scale = 1.0 if verdict.bar.peer or not verdict.bar.limit else verdict.bar.limit
+        dots = [value / scale for value in verdict.values]
+        axis.barh(at, verdict.value / scale, height=0.6, color=COLOURS[verdict.passed], alpha=0.75)
+        axis.plot(dots, [at] * len(dots), "o", color="#1c2b3a", markersize=3)
         label = f"  {verdict.bar.show(verdict.value)} {'' if verdict.bar.level == 'MUST' else '(report)'}"
-        axis.text(max(verdict.values), at, label, va="center", size=8)
+        axis.text(max([*dots, (verdict.bar.limit or 0) / scale]), at, label, va="center", size=8)
         if verdict.bar.limit is not None:
-            axis.plot([verdict.bar.limit] * 2, [at - 0.42, at + 0.42], color="black", linewidth=2)
+            axis.plot([verdict.bar.limit / scale] * 2, [at - 0.42, at + 0.42], color="black", linewidth=2)
     axis.set_yticks(range(len(rows)), [name for name, _ in rows], size=8)
     axis.set_xscale("log")
-    axis.margins(x=0.15)
+    axis.xaxis.set_major_formatter(lambda value, _: number(value))
+    axis.xaxis.set_minor_formatter(lambda *_: "")
+    axis.margins(x=0.15, y=0.02)
     axis.invert_yaxis()
     axis.set_title(title, size=10, loc="left")
     axis.grid(axis="x", which="both", alpha=0.2)

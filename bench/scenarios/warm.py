@@ -1,7 +1,7 @@
 """Warm-up: the scenario's own load, for all sides alike, before anything counts.
 
-A JVM compiles its hot paths only after they ran for a while: after a cold start Kafka reaches a third of
-its small-request rate. 12 s of the same load brings it to where it stays.
+A JVM compiles its hot paths only after they ran for a while, beside the load: Kafka's small-request rate
+still grows after 10 s. 20 s of the same load brings it to where it stays.
 
 The runs that count go to the same topic. On a topic made for each run Kafka can be five times slower where
 the disk's read-ahead is large: the first touch of each partition's mapped index reads, and zeroes, that
@@ -14,7 +14,7 @@ from bench import programs
 from bench.lab import Lab
 from bench.peers import Server
 
-WARM_S, WARM_QUICK_S = 12.0, 5.0
+WARM_S, WARM_QUICK_S = 20.0, 6.0
 
 
 def warm_up(lab: Lab, server: Server, program: str, partitions: int, *options: object) -> None:
