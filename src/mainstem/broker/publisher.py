@@ -10,7 +10,7 @@ from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.batch import TRANSACTIONAL_BIT, BatchHeader, check_batch, place_batch, stamp_append_time
-from mainstem.model.errors import InvalidTimestamp
+from mainstem.model.errors import InvalidTimestamp, InvalidTransactionState
 from mainstem.model.ports import Clock
 from mainstem.model.records import check_records
 
@@ -99,13 +99,12 @@ class Publisher:
             transactional,
             now_ms,
         )
-        if (
-            duplicate_of is None
-            and transactional
-            and join_transaction is not None
-            and not producers.is_open(header.producer_id)
-        ):
-            join_transaction(partition, header)
+        if duplicate_of is None and transactional:
+            if join_transaction is None:
+                # Nobody would ever end it: it would hold back every committed reader of the partition.
+                raise InvalidTransactionState("a transactional batch in a request without a transactional id")
+            if not producers.is_open(header.producer_id):
+                join_transaction(partition, header)
         return duplicate_of
 
     def _wait_for(self, partition: Partition, offset: int, done: Done | None) -> None:
