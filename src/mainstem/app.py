@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import json
 import os
 import signal
@@ -46,7 +47,6 @@ class App:
 
     async def start(self) -> None:
         check_exposure(self.config)
-        sys.setswitchinterval(self.config.journal.switch_interval_us / 1e6)
         self.broker = await Broker.open(broker_options(self.config))
         self.chores = Chores(self.broker)
         self.chores.start()
@@ -179,8 +179,15 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    # Beside a busy loop the writer thread waits this long for its turn after every system call.
+    sys.setswitchinterval(config.journal.switch_interval_us / 1e6)
     app = App(config)
     await app.start()
+    # What start-up made stays: the collector need not look at it again. What requests make dies young and
+    # holds no cycles, so it is looked at seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     try:
         started(app)
         await stop.wait()
