@@ -1,0 +1,209 @@
+"""`mainstem demo`, which is what `make run` runs: a broker with a screen, and a live stream if asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainstem.cli.groups import examples
+from mainstem.cli.settings import settings_options
+from mainstem.config import Config
+from mainstem.model.errors import MainstemError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from mainstem.app import App
+
+TOPIC = "orders"
+PARTITIONS = 4
+STREAM = "mainstem.cli.demo_stream"  # the program that sends and reads
+REFRESH_S = 0.5
+LINE_EVERY_S = 5.0  # without a terminal
+DEFAULT_RATE = 5000
+
+
+@click.command(
+    "demo",
+    epilog=examples(
+        "mainstem demo                        # a broker on 127.0.0.1:9092 and how to talk to it",
+        "mainstem demo --for 60               # and a minute of orders through it, checked",
+        "mainstem demo --for 10 --rate 20000 --data /tmp/demo --listen kafka=127.0.0.1:0",
+    ),
+)
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Send and read a stream of orders for so long, check it, and end. Exit code 1 if anything is wrong.",
+)
+@click.option(
+    "--rate",
+    type=click.IntRange(min=1),
+    default=DEFAULT_RATE,
+    show_default=True,
+    help="Orders a second, with --for.",
+)
+@settings_options
+def command(seconds: float | None, rate: int, config: Config) -> None:
+    """Run a broker with a screen that shows where it is, what to try first, and how fast it goes."""
+    if seconds is not None and importlib.util.find_spec("confluent_kafka") is None:
+        raise click.ClickException(
+            "the stream of orders is sent by confluent-kafka, which is not installed here: "
+            "pip install confluent-kafka"
+        )
+    if not asyncio.run(_run(config, seconds, rate)):
+        raise click.exceptions.Exit(1)
+
+
+async def _run(config: Config, seconds: float | None, rate: int) -> bool:
+    from mainstem.app import App
+    from mainstem.cli.demo_screen import verdict_text, welcome
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    app = App(config)
+    await app.start()
+    try:
+        listening = {name: str(where) for name, where in app.listening.items()}
+        click.echo(welcome(listening, config.server.data.resolve()))
+        with _screen(config) as show:
+            if seconds is None:
+                await _watch(app, stop, show)
+                return True
+            verdict = await _stream(app, seconds, rate, stop, show)
+        click.echo(verdict_text(verdict))
+        return not verdict["wrong"]
+    finally:
+        await app.stop()
+
+
+Show = Callable[["RenderableType", str], None]
+
+
+@contextlib.contextmanager
+def _screen(config: Config) -> Iterator[Show]:
+    """Gives `show(view, line)`: the view replaces the one before; without a terminal, now and then a line."""
+    from rich.live import Live
+
+    from mainstem.observe.logging import start_logging
+
+    # Lines of every day would push the screen away; whoever wants them says so.
+    level = "warning" if config.origins.get("log.level", "default") == "default" else config.log.level
+    if not sys.stdout.isatty():
+        start_logging(level, config.log.format, sys.stderr)
+        last_s = float("-inf")
+
+        def show_line(_: RenderableType, line: str) -> None:
+            nonlocal last_s
+            if line and time.monotonic() - last_s >= LINE_EVERY_S:
+                last_s = time.monotonic()
+                click.echo(line)
+
+        yield show_line
+        return
+    with Live(refresh_per_second=4, redirect_stderr=True) as live:
+        start_logging(level, config.log.format, sys.stderr)  # by now it writes above the live part
+        yield lambda view, _: live.update(view)
+
+
+# --- the broker's own counts -----------------------------------------------------------------------
+
+
+async def _watch(app: App, stop: asyncio.Event, show: Show) -> None:
+    from mainstem.cli.demo_screen import Rates, broker_view
+
+    rates = Rates()
+    while not stop.is_set():
+        counts = _counts(app)
+        for name in ("messages", "requests"):
+            rates.update(name, counts[name], time.monotonic())
+        show(broker_view(counts, rates), "")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), REFRESH_S)
+
+
+def _counts(app: App) -> dict[str, float]:
+    topics = app.broker.topics
+    meters = {family.name: family for family in app.broker.meters}
+
+    def total(name: str) -> float:
+        family = meters.get(name)
+        if family is None:
+            return 0
+        return sum(_value(meter) for meter in family.members.values())
+
+    return {
+        "messages": sum(partition.high_watermark for partition in topics.partitions.values()),
+        "topics": len(topics.by_name),
+        "partitions": len(topics.partitions),
+        "connections": total("mainstem_kafka_connections"),
+        "requests": total("mainstem_kafka_requests"),
+    }
+
+
+def _value(meter: object) -> float:
+    from mainstem.model.meters import Counter, Gauge
+
+    if isinstance(meter, Gauge):
+        return float(meter.now())
+    return float(meter.value) if isinstance(meter, Counter) else 0.0
+
+
+# --- the stream of orders --------------------------------------------------------------------------
+
+
+async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show: Show) -> Mapping[str, Any]:
+    """What flowed, and what is wrong with it."""
+    from mainstem.cli.demo_screen import Rates, stream_line, stream_view
+
+    if TOPIC not in app.broker.topics.by_name:
+        await app.broker.create_topic(TOPIC, PARTITIONS)
+    arguments = [str(app.listening["kafka"]), TOPIC, str(seconds), str(rate)]
+    # A session of its own: Ctrl-C is for us, and we tell it to come to an end.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", STREAM, *arguments, stdout=PIPE, start_new_session=True
+    )
+    ending = asyncio.create_task(_end_early(stop, process))
+    rates = Rates()
+    verdict: Mapping[str, Any] | None = None
+    try:
+        async for report in _reports(process):
+            if "verdict" in report:
+                verdict = report["verdict"]
+                continue
+            for name in ("sent", "read"):
+                rates.update(name, report[name], report["seconds"])
+            show(stream_view(report, rates, seconds), stream_line(report, rates))
+    finally:
+        ending.cancel()
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    if verdict is None:
+        raise MainstemError(f"the stream of orders ended without a verdict (exit code {process.returncode})")
+    return verdict
+
+
+async def _end_early(stop: asyncio.Event, process: Process) -> None:
+    await stop.wait()
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+
+
+async def _reports(process: Process) -> AsyncIterator[Mapping[str, Any]]:
+    assert process.stdout is not None
+    async for line in process.stdout:
+        yield json.loads(line)

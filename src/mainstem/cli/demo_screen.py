@@ -1,0 +1,158 @@
+"""What the demo shows: where the broker is, how to send it a first message, and how it goes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mainstem import __version__
+from mainstem.cli.output import human_ms, printable
+
+BARS = "▁▂▃▄▅▆▇█"
+HISTORY = 40
+# One line, so that it can be copied as it is; no single quotes, for the shell.
+FIRST_MESSAGE = (
+    'from confluent_kafka import Producer; p = Producer({"bootstrap.servers": "KAFKA"}); '
+    'p.produce("hello", "hello from Python"); p.flush()'
+)
+
+
+def welcome(listening: Mapping[str, str], data: Path) -> str:
+    """Printed once, before anything moves: lines that can be copied."""
+    kafka = listening.get("kafka", "")
+    lines = [f"Mainstem {__version__} is running.", ""]
+    lines += [f"  {name.ljust(10)}{where}{_about(name)}" for name, where in listening.items()]
+    lines += [f"  {'data'.ljust(10)}{data}", ""]
+    if kafka:
+        lines += [
+            "A first message with kcat:",
+            "",
+            f"  echo 'hello from kcat' | kcat -b {kafka} -t hello -P",
+            f"  kcat -b {kafka} -t hello -C -e",
+            "",
+            "and with Python:",
+            "",
+            f"  {_python()} -c '{FIRST_MESSAGE.replace('KAFKA', kafka)}'",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _about(name: str) -> str:
+    return "   /readyz, /metrics" if name.startswith("http") else ""
+
+
+def _python() -> str:
+    """The interpreter that has the client: in a virtual environment that is not on everybody's path."""
+    path = os.path.relpath(sys.executable)
+    shorter = path if not path.startswith("..") else sys.executable
+    return shlex.quote(shorter)
+
+
+class Rates:
+    """Numbers that only grow, and how fast each of them did lately."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, float]] = {}
+        self.per_second: dict[str, float] = {}
+        self.history: dict[str, deque[float]] = {}
+
+    def update(self, name: str, value: float, now_s: float) -> None:
+        before = self._last.get(name)
+        self._last[name] = (value, now_s)
+        if before is None or now_s <= before[1]:
+            return
+        rate = (value - before[0]) / (now_s - before[1])
+        self.per_second[name] = rate
+        self.history.setdefault(name, deque(maxlen=HISTORY)).append(rate)
+
+    def text(self, name: str) -> str:
+        return f"{self.per_second.get(name, 0):,.0f}/s"
+
+    def bars(self, name: str) -> str:
+        history = self.history.get(name, ())
+        top = max(history, default=0)
+        return "".join(
+            BARS[min(int(rate / top * len(BARS)), len(BARS) - 1)] if top else " " for rate in history
+        )
+
+
+def broker_view(counts: Mapping[str, float], rates: Rates) -> RenderableType:
+    """A row per count of the broker: what it is now, how fast it grows."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column(min_width=14)
+    table.add_column(justify="right", min_width=12)
+    table.add_column(justify="right", min_width=12)
+    table.add_column(style="cyan")
+    for name, value in counts.items():
+        grows = name in rates.per_second
+        speed = rates.text(name) if grows else ""
+        table.add_row(name, f"{value:,.0f}", speed, rates.bars(name) if grows else "")
+    return Group(table, Text("Ctrl-C stops it; the data stays.", style="dim"))
+
+
+def stream_view(report: Mapping[str, object], rates: Rates, seconds: float) -> RenderableType:
+    """The stream of orders: sent, read, latency, the last one."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column(min_width=14)
+    table.add_column(justify="right", min_width=12)
+    table.add_column(justify="right", min_width=12)
+    table.add_column(style="cyan")
+    for name in ("sent", "read"):
+        table.add_row(f"orders {name}", f"{report[name]:,}", rates.text(name), rates.bars(name))
+    latency = (
+        f"p50 {human_ms(_number(report, 'p50_ms'))}, p99 {human_ms(_number(report, 'p99_ms'))}, "
+        f"slowest {human_ms(_number(report, 'max_ms'))}"
+    )
+    past = min(_number(report, "seconds"), seconds)
+    return Group(
+        table,
+        Text(f"{'end to end':<17}{latency}"),
+        Text(f"{'last order':<17}{printable(str(report['last']))}", overflow="ellipsis", no_wrap=True),
+        Text(f"{past:.0f} of {seconds:.0f} s; Ctrl-C ends it now, with a verdict", style="dim"),
+    )
+
+
+def stream_line(report: Mapping[str, object], rates: Rates) -> str:
+    """The same in one line, for where there is no terminal."""
+    return (
+        f"{_number(report, 'seconds'):6.1f} s   sent {report['sent']:,} ({rates.text('sent')})   "
+        f"read {report['read']:,} ({rates.text('read')})   p99 {human_ms(_number(report, 'p99_ms'))}"
+    )
+
+
+def verdict_text(verdict: Mapping[str, object]) -> str:
+    wrong = verdict["wrong"]
+    assert isinstance(wrong, list)
+    seconds = _number(verdict, "seconds")
+    rate = _number(verdict, "sent") / seconds if seconds else 0.0
+    lines = [
+        "",
+        f"{seconds:.1f} s: {verdict['sent']:,} orders sent and acknowledged, {verdict['read']:,} read, "
+        f"{rate:,.0f} a second.",
+        f"From sending to reading: p50 {human_ms(_number(verdict, 'p50_ms'))}, "
+        f"p99 {human_ms(_number(verdict, 'p99_ms'))}, slowest {human_ms(_number(verdict, 'max_ms'))}; "
+        "every order was on disk before it was acknowledged.",
+    ]
+    if wrong:
+        return "\n".join(
+            [*lines, "WRONG: what came out is not what went in:", *(f"  {one}" for one in wrong)]
+        )
+    lines.append(
+        f"Right: what came out is what went in, byte for byte, in order, {verdict['partitions']} partitions."
+    )
+    return "\n".join(lines)
+
+
+def _number(facts: Mapping[str, object], name: str) -> float:
+    value = facts.get(name, 0)
+    assert isinstance(value, int | float)
+    return float(value)

@@ -1,0 +1,118 @@
+"""`mainstem demo` as a user runs it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mainstem
+from mainstem.testing import Broker
+
+PROGRAM = [sys.executable, "-c", "from mainstem.cli.main import main; main()", "demo"]
+FREE = ["--listen", "kafka=127.0.0.1:0", "--listen", "http=127.0.0.1:0"]
+
+
+@pytest.fixture
+def start(tmp_path):
+    running = []
+
+    def start_demo(*arguments, path=()):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MAINSTEM_")}
+        environment["PYTHONPATH"] = os.pathsep.join([*path, str(Path(mainstem.__file__).parent.parent)])
+        process = subprocess.Popen(
+            [*PROGRAM, "--data", str(tmp_path / "data"), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+        running.append(process)
+        return process
+
+    yield start_demo
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def read_until(process, pattern):
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f"{pattern!r} is not in:\n{seen}\n{process.stderr.read()}")
+
+
+def test_a_short_stream_ends_by_itself_with_a_right_verdict(start, tmp_path):
+    process = start("--for", "1", "--rate", "500", *FREE)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    assert str(tmp_path / "data") in out
+    assert re.search(r"kcat -b 127\.0\.0\.1:\d+ -t hello -P", out)
+    sent, read = re.search(r"([\d,]+) orders sent and acknowledged, ([\d,]+) read", out).groups()
+    assert sent == read
+    assert int(sent.replace(",", "")) >= 400
+    assert "Right: what came out is what went in" in out
+
+
+def test_a_second_stream_over_the_same_data_is_right_too(start):
+    for _ in range(2):
+        process = start("--for", "0.3", "--rate", "200", *FREE)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+
+
+def test_ctrl_c_ends_a_stream_early_with_a_verdict(start):
+    process = start("--for", "600", "--rate", "200", *FREE)
+    read_until(process, r"\ds +sent|\d s +sent")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    assert "Right" in out
+
+
+def test_without_for_it_serves_until_ctrl_c_and_its_lines_work(start):
+    process = start(*FREE)
+    kafka = read_until(process, r"kafka +(127\.0\.0\.1:\d+)")[1]
+    line = read_until(process, r"^  (\S*python\S* -c .*)$")[1]
+    assert kafka in line
+    subprocess.run(line, shell=True, check=True, timeout=60)
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("hello", 0, 0)])
+    assert consumer.poll(30).value() == b"hello from Python"
+    consumer.close()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+
+
+def test_a_busy_port_is_an_error_that_names_the_holder(start):
+    with Broker() as broker:
+        process = start("--for", "1", "--listen", f"kafka={broker.kafka}")
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "is taken by" in err
+    assert f"(process {os.getpid()})" in err
+
+
+def test_a_wrong_stream_is_exit_code_1(start, tmp_path):
+    # A stand-in for the client's program that says something was lost.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import mainstem.cli.demo; mainstem.cli.demo.STREAM = 'stream_that_lost'"
+    )
+    verdict = '{"seconds": 1, "sent": 2, "read": 1, "partitions": 1, "p50_ms": 1, "p99_ms": 1, "max_ms": 1, '
+    verdict += '"wrong": ["partition 0: 2 were acknowledged, 1 were read"]}'
+    (tmp_path / "stream_that_lost.py").write_text(f"print('{{\"verdict\": {verdict}}}')")
+    process = start("--for", "1", *FREE, path=[str(tmp_path)])
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, out + err
+    assert "WRONG" in out
+    assert "2 were acknowledged, 1 were read" in out
