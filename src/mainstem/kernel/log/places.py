@@ -10,6 +10,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple, Protocol
 
+from mainstem.kernel.log.scan import Rows
+
 
 class Place(NamedTuple):
     """Offsets base..last of a partition are the `size` bytes at `position` of file `file_id`.
@@ -123,6 +125,34 @@ class PlaceTable:
         else:
             self._bytes[partition] += size
             rows.append(row)
+
+    def extend(self, found: Rows, start: int, end: int) -> None:
+        """Add rows start..end of batches found in a journal: what `add` does, a column at a time."""
+        first = len(self._base)
+        self._base.extend(found.bases[start:end])
+        self._last.extend(found.lasts[start:end])
+        self._position.extend(found.positions[start:end])
+        self._size.extend(found.sizes[start:end])
+        self._top_ms.extend(found.tops[start:end])
+        self._link.extend(bytes(end - start))
+        tops, by_partition, total = self._top_ms, self._rows, self._bytes
+        get = by_partition.get
+        for row, partition, size in zip(
+            range(first, first + end - start),
+            found.partitions[start:end],
+            found.sizes[start:end],
+            strict=True,
+        ):
+            rows = get(partition)
+            if rows is None:
+                total[partition] = size
+                by_partition[partition] = array("I", (row,))
+            else:
+                top_ms = tops[rows[-1]]
+                if top_ms > tops[row]:
+                    tops[row] = top_ms
+                total[partition] += size
+                rows.append(row)
 
     def partitions(self) -> list[int]:
         return sorted(self._rows)

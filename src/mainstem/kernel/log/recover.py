@@ -8,48 +8,33 @@ else that does not match its crc is damage, and named with file and position.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
 from mainstem.kernel.log.files import Files
 from mainstem.kernel.log.journal import SEAL_FRAME_BYTES, JournalFile
 from mainstem.kernel.log.layout import (
-    ENTRY_HEAD,
     FILE_HEAD,
-    MOVED_BODY,
-    ROUND,
     FileKind,
-    FrameKind,
     check_file_head,
     journal_name,
     places_name,
     run_name,
     snapshot_name,
-    unpack_link,
 )
 from mainstem.kernel.log.manifest import JournalEntry, Manifest, SnapshotEntry, read_manifest, write_manifest
 from mainstem.kernel.log.places import Places, PlaceTable
-from mainstem.kernel.log.scan import WINDOW_BYTES, Window, later_sync, scan_file
+from mainstem.kernel.log.replay import FrameReader, NoReplay
+from mainstem.kernel.log.replay import Replay as Replay
+from mainstem.kernel.log.scan import WINDOW_BYTES, later_sync, scan_file
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
 from mainstem.kernel.log.snapshot import read_snapshot
-from mainstem.model.batch import iter_batches, read_header
-from mainstem.model.errors import CorruptFile, FormatTooNew
+from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Disk, File
 
 ZEROS = bytes(WINDOW_BYTES)
-
-
-class Replay(Protocol):
-    """Who rebuilds state from what the log holds. Called in journal order."""
-
-    def delta(self, section: int, payload: bytes) -> None: ...
-
-    def batch(self, partition: int, batch: memoryview) -> None: ...
-
-    def link(self, partition: int, base: int, last: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -61,80 +46,6 @@ class Recovered:
     round_number: int
     warnings: list[str] = field(default_factory=list)
     retired: list[Places] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Reader:
-    """The journal files, read in order; only frames behind the snapshot's position are replayed."""
-
-    replay: Replay
-    replay_from: tuple[int, int]
-    round_number: int = 0
-    frames: int = 0
-    sealed: bool = False
-
-    def take(self, window: Window, file_id: int, table: PlaceTable) -> None:
-        found = window.found
-        replay_file, replay_position = self.replay_from
-        for index, kind in enumerate(found.kinds):
-            position = found.positions[index]
-            live = file_id > replay_file or (file_id == replay_file and position >= replay_position)
-            self.frames += 1
-            if kind == FrameKind.ROUND:
-                self.round_number = ROUND.unpack_from(window.payload(index))[1]
-            elif kind == FrameKind.SEAL:
-                self.sealed = True
-            else:
-                self._frame(kind, found.subjects[index], window.payload(index), position, table, live)
-
-    def _frame(
-        self, kind: int, subject: int, payload: memoryview, position: int, table: PlaceTable, live: bool
-    ) -> None:
-        if kind == FrameKind.BATCH:
-            header = read_header(payload)
-            base, last = header.base_offset, header.base_offset + header.last_offset_delta
-            table.add(subject, base, last, position, len(payload), header.max_timestamp_ms)
-            if live:
-                self.replay.batch(subject, payload)
-        elif kind == FrameKind.DELTA:
-            if live:
-                self.replay.delta(subject, bytes(payload))
-        elif kind == FrameKind.LINK:
-            link = unpack_link(payload)
-            assert link is not None  # the frame's crc covers it
-            last = link.base_offset + link.records - 1
-            table.add(
-                subject, link.base_offset, last, position, len(payload), link.max_timestamp_ms, link=True
-            )
-            if link.body_file not in (0, table.file_id):
-                table.targets.add((link.body_file, link.body_position))
-            if live:
-                self.replay.link(subject, link.base_offset, last)
-        elif kind == FrameKind.ATOMIC:
-            for entry_kind, entry_subject, at, entry in atomic_entries(payload):
-                self._frame(entry_kind, entry_subject, entry, position + at, table, live)
-        elif kind == FrameKind.EXTENT:
-            for at, header in iter_batches(payload):
-                last = header.base_offset + header.last_offset_delta
-                table.add(
-                    subject, header.base_offset, last, position + at, header.size, header.max_timestamp_ms
-                )
-        elif kind == FrameKind.MOVED:
-            table.moved.extend(MOVED_BODY.iter_unpack(payload))
-        elif kind != FrameKind.BODY:
-            raise FormatTooNew(
-                f"a frame of kind {kind} at {position} of file {table.file_id} is not known here"
-            )
-
-
-def atomic_entries(payload: memoryview) -> Iterator[tuple[int, int, int, memoryview]]:
-    """(kind, subject, where its bytes start, its bytes) of each entry of an atomic frame."""
-    at = 0
-    while at < len(payload):
-        size, kind, subject = ENTRY_HEAD.unpack_from(payload, at)
-        at += ENTRY_HEAD.size
-        yield kind, subject, at, payload[at : at + size]
-        at += size
 
 
 def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Callable[[], str]) -> Recovered:
@@ -153,7 +64,7 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
     sealed: list[Places] = [
         _open_places(files, entry.file_id, entry.size, FileKind.RUN, warnings) for entry in manifest.runs
     ]
-    reader = _Reader(replay, start)
+    reader = FrameReader(replay, start)
     recovered = _read_journals(files, reader, sealed, warnings)
     recovered.retired = [
         _open_places(files, entry.file_id, entry.size, FileKind(entry.kind), warnings)
@@ -200,7 +111,7 @@ def _forget_snapshot(files: Files, bad: SnapshotEntry) -> None:
     files.change(edit)
 
 
-def _read_journals(files: Files, reader: _Reader, sealed: list[Places], warnings: list[str]) -> Recovered:
+def _read_journals(files: Files, reader: FrameReader, sealed: list[Places], warnings: list[str]) -> Recovered:
     active: JournalFile | None = None
     table = PlaceTable(0)
     for entry in files.manifest.journals:
@@ -235,7 +146,7 @@ def _read_journals(files: Files, reader: _Reader, sealed: list[Places], warnings
     return Recovered(files, sealed, table, active, reader.round_number, warnings)
 
 
-def _read_journal(file: File, entry: JournalEntry, reader: _Reader, table: PlaceTable) -> int:
+def _read_journal(file: File, entry: JournalEntry, reader: FrameReader, table: PlaceTable) -> int:
     """Replay one file; where its frames end. A bad frame that was promised is an error."""
     limit = entry.size or file.size()
     if file.size() < limit:
@@ -257,7 +168,7 @@ def _read_journal(file: File, entry: JournalEntry, reader: _Reader, table: Place
     return end
 
 
-def _check_reach(file: File, reader: _Reader, file_id: int, end: int) -> None:
+def _check_reach(file: File, reader: FrameReader, file_id: int, end: int) -> None:
     """The journal must reach at least to where the snapshot says it did."""
     snapshot_file, snapshot_position = reader.replay_from
     if file_id < snapshot_file or (file_id == snapshot_file and end < snapshot_position):
@@ -310,17 +221,9 @@ def _open_places(files: Files, file_id: int, size: int, kind: FileKind, warnings
     return rebuild_places(file, file_id, size)
 
 
-class _NoReplay:
-    def delta(self, section: int, payload: bytes) -> None: ...
-
-    def batch(self, partition: int, batch: memoryview) -> None: ...
-
-    def link(self, partition: int, base: int, last: int) -> None: ...
-
-
 def rebuild_places(file: File, file_id: int, size: int) -> PlaceTable:
     """The places of a finished file, from the file; every frame is checked on the way."""
     table = PlaceTable(file_id)
-    reader = _Reader(_NoReplay(), (file_id + 1, 0))
+    reader = FrameReader(NoReplay(), (file_id + 1, 0))
     _read_journal(file, JournalEntry(file_id, size), reader, table)
     return table

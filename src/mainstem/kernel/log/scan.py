@@ -5,8 +5,10 @@ Written as one loop over columns, without an object per frame: it decides how so
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from struct import Struct
 
 from crc32c import crc32c
 
@@ -16,6 +18,11 @@ from mainstem.model.ports import File
 # A file is read in windows of this size, so that recovery needs little memory however large the file.
 WINDOW_BYTES = 8 << 20
 _ROUND_BYTES = FRAME_HEAD_BYTES + ROUND.size
+# What an index needs of a batch's header: base offset, last offset delta, greatest timestamp.
+BATCH_ROW = Struct(">q15xi8xq")
+# Plain numbers: looking up a member of an enumeration costs as much as everything else in these loops.
+_BATCH, _ROUND, _SEAL = int(FrameKind.BATCH), int(FrameKind.ROUND), int(FrameKind.SEAL)
+_NO_OTHERS = frozenset((_BATCH, _ROUND, _SEAL))
 
 
 @dataclass(slots=True)
@@ -80,6 +87,48 @@ class Window:
     def payload(self, index: int) -> memoryview:
         start = self.found.positions[index] - self.origin
         return self.view[start : start + self.found.sizes[index]]
+
+
+@dataclass(slots=True)
+class Rows:
+    """The batches among the frames of a window, as columns, and where the other frames are."""
+
+    partitions: list[int]
+    bases: list[int]
+    lasts: list[int]
+    positions: list[int]
+    sizes: list[int]
+    tops: list[int]  # greatest timestamp of each batch
+    others: list[int]  # indexes of frames that are neither batch nor round nor seal
+    before: list[int]  # for each of those, how many batches come before it
+    round_number: int  # of the last round, 0 if there is none
+    sealed: bool
+
+
+def batch_rows(view: memoryview, origin: int, found: Scan) -> Rows:
+    kinds, subjects, positions, sizes = found.kinds, found.subjects, found.positions, found.sizes
+    batches = [index for index, kind in enumerate(kinds) if kind == _BATCH]
+    others = [index for index, kind in enumerate(kinds) if kind not in _NO_OTHERS]
+    at = [positions[index] for index in batches]
+    unpack = BATCH_ROW.unpack_from
+    rows = [unpack(view, position - origin) for position in at]
+    round_number = 0
+    for index in range(len(kinds) - 1, -1, -1):
+        if kinds[index] == _ROUND:
+            round_number = ROUND.unpack_from(view, positions[index] - origin)[1]
+            break
+    return Rows(
+        partitions=[subjects[index] for index in batches],
+        bases=[row[0] for row in rows],
+        lasts=[row[0] + row[1] for row in rows],
+        positions=at,
+        sizes=[sizes[index] for index in batches],
+        tops=[row[2] for row in rows],
+        others=others,
+        before=[bisect_left(batches, index) for index in others],
+        round_number=round_number,
+        sealed=_SEAL in kinds,
+    )
 
 
 def scan_file(file: File, start: int, file_id: int, limit: int) -> Iterator[Window]:
