@@ -69,6 +69,7 @@ class App:
     async def stop(self) -> None:
         """Drain, close, and leave everything on disk."""
         self._ready = False
+        self.broker.drain()
         for kafka in self._kafka:
             await kafka.stop()
         for http in self._http:
@@ -163,6 +164,8 @@ def broker_options(config: Config) -> BrokerOptions:
         group_min_session_ms=config.groups.min_session_timeout_ms,
         group_max_session_ms=config.groups.max_session_timeout_ms,
         group_max_size=config.groups.max_size,
+        group_consumer_session_ms=config.groups.consumer_session_timeout_ms,
+        group_consumer_heartbeat_ms=config.groups.consumer_heartbeat_interval_ms,
         offsets_retention_ms=config.groups.offsets_retention_ms,
         offset_metadata_max_bytes=config.groups.max_offset_metadata_bytes,
         retention_check_ms=config.merge.retention_check_interval_ms,

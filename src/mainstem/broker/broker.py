@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
+from mainstem.broker.groups import GroupCoordinator
 from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Partition, Topic
 from mainstem.broker.policy import Policies, check_config
@@ -70,6 +72,7 @@ class Broker:
     publisher: Publisher
     reading: Reading
     transactions: Transactions
+    groups: GroupCoordinator
 
     def __init__(self, options: BrokerOptions, clock: Clock, chance: Chance) -> None:
         self.options = options
@@ -126,10 +129,16 @@ class Broker:
         self.transactions = Transactions(
             self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
         )
+        self.groups = GroupCoordinator(self.store, self.offsets, self.clock, self.chance, options)
         log.start(asyncio.get_running_loop().call_soon)
         return self
 
+    def drain(self) -> None:
+        """The end is near: whoever waits for something that may take long is answered now."""
+        self.groups.close()
+
     async def close(self) -> None:
+        self.drain()
         for task in self._tasks:
             task.cancel()
         await self.store.close()
@@ -245,11 +254,13 @@ class Broker:
         waiters = {waiter for partition in topic.partitions for waiter in partition.waiters or ()}
         gone, offsets_gone = TopicDeleted(topic.id), TopicOffsetsDeleted(topic.id)
         self.topics.apply(gone)
-        self.offsets.apply(offsets_gone)
         for waiter in waiters:
             waiter()
+        # Offsets go in journal order: a commit that is on its way would bring them back otherwise.
         await self.store.commit_together(
-            [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)], essential=True
+            [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)],
+            essential=True,
+            then=partial(self.offsets.apply, offsets_gone),
         )
 
     async def trim(self, partition: Partition, offset: int) -> int:

@@ -45,6 +45,7 @@ class Chores:
 
     async def tick(self) -> None:
         await self._try("time-outs of transactions", self._broker.transactions.tick)
+        await self._try("care for groups", self._broker.groups.tick)
         await self._try("snapshot", self._snapshot_if_due)
         await self._try("retention", self._retention_if_due)
         await self._try("the next journal file", self._prepare)

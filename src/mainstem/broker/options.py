@@ -27,6 +27,8 @@ class BrokerOptions:
     group_min_session_ms: int = 6000
     group_max_session_ms: int = 1_800_000
     group_max_size: int = 1_000_000
+    group_consumer_session_ms: int = 45_000
+    group_consumer_heartbeat_ms: int = 5000
     offsets_retention_ms: int = 7 * DAY_MS
     offset_metadata_max_bytes: int = 4096
     retention_check_ms: int = 300_000

@@ -7,7 +7,7 @@ no such group, or one of the other kind, is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -168,9 +168,11 @@ class Groups:
         if topic_name is not None and isinstance(group, ConsumerGroup) and group.reads(topic_name):
             raise GroupSubscribedToTopic(topic_name)
 
-    def expired(self, now_ms: int, retention_ms: int) -> Iterator[OffsetsDeleted]:
-        """Deltas for what nobody wants any more; take a few at a time, the groups may be many."""
-        for group_id in tuple(self._offsets.groups()):
+    def expired(
+        self, now_ms: int, retention_ms: int, group_ids: Iterable[str] | None = None
+    ) -> Iterator[OffsetsDeleted]:
+        """Deltas for what nobody wants any more. The groups may be many: ask about a few at a time."""
+        for group_id in tuple(self._offsets.groups()) if group_ids is None else group_ids:
             group = self._groups.get(group_id)
             if group is None:
                 # When its last member went before a restart is unknown: count from the start.
