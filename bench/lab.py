@@ -128,6 +128,14 @@ class Lab:
         }
         return result
 
+    def log_tails(self, lines: int = 6) -> str:
+        """The end of what each broker said, for a scenario that failed."""
+        found = []
+        for path in sorted(self.root.glob("*/broker.log")):
+            tail = path.read_text(errors="replace").strip().splitlines()[-lines:]
+            found += [f"  log of {path.parent.name}:", *(f"    {line}" for line in tail)]
+        return "\n".join(found)
+
     def close(self) -> None:
         for server in self._launched:
             server.stop()

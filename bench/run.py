@@ -16,10 +16,12 @@ from pathlib import Path
 from bench import machine, plot, programs
 from bench.lab import CannotRun, Lab, Scenario
 from bench.peers.kafka import JVM, VERSION
+from bench.programs import LoadFailed
 from bench.report import Outcome, as_json, markdown, table, word
 from bench.scenarios import SCENARIOS
 from bench.scenarios.warm import WARM_QUICK_S, WARM_S
 from bench.stats import Run, number, turn_order
+from bench.wire import Refused
 
 RESULTS = Path(__file__).parent / "results"
 EXAMPLES = """examples:
@@ -90,7 +92,9 @@ def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]
         outcome.error = str(e)
     except Exception as e:  # one scenario that fails must not cost the results of the others
         outcome.error = f"{type(e).__name__}: {e}"
-        traceback.print_exc()
+        if not isinstance(e, OSError | RuntimeError | LoadFailed | Refused):
+            traceback.print_exc()
+        say(lab.log_tails())  # before the folders go
     finally:
         lab.close()
     for verdict in outcome.verdicts():
