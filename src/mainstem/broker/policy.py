@@ -6,6 +6,7 @@ topics, there is one copy) is still taken and told back, because deployment tool
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +15,8 @@ from mainstem.model.errors import InvalidConfig
 
 INT64_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
+# Python's int() takes more: underscores, blanks, other scripts, thousands of digits.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,30}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,9 @@ class ConfigSpec:
 
 def _number(low: int, high: int) -> Callable[[str], int]:
     def check(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise InvalidConfig(f"{text!r} is not a whole number") from None
+        if _WHOLE_NUMBER.fullmatch(text) is None:
+            raise InvalidConfig(f"{text!r} is not a whole number")
+        value = int(text)
         if not low <= value <= high:
             raise InvalidConfig(f"{value} is not between {low} and {high}")
         return value

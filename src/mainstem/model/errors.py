@@ -3,7 +3,7 @@
     MainstemError
     ├── InvalidRequest              the request itself makes no sense
     │   ├── UnsupportedVersion
-    │   ├── InvalidTopicName, InvalidPartitions, InvalidReplicationFactor
+    │   ├── InvalidTopicName, InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment
     │   ├── InvalidConfig, InvalidTimestamp, InvalidRecord
     │   ├── InvalidGroupId, InvalidSessionTimeout, InvalidRegularExpression
     │   ├── InvalidTransactionTimeout, InvalidRequiredAcks, InvalidPrincipal
@@ -12,6 +12,7 @@
     ├── UnknownTopic, UnknownTopicId, TopicExists, PolicyViolation
     ├── CorruptBatch, BatchTooLarge, UnsupportedBatchFormat, UnsupportedCompression
     ├── OffsetOutOfRange, FencedLeaderEpoch, UnknownLeaderEpoch
+    ├── RequestTimedOut             it may still happen: it was journalled, the disk is slow
     ├── ProducerError
     │   ├── OutOfOrderSequence, DuplicateSequence, UnknownProducer
     │   ├── ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping
@@ -62,6 +63,9 @@ class InvalidPartitions(InvalidRequest): ...
 
 
 class InvalidReplicationFactor(InvalidRequest): ...
+
+
+class InvalidReplicaAssignment(InvalidRequest): ...
 
 
 class InvalidConfig(InvalidRequest): ...
@@ -142,6 +146,9 @@ class FencedLeaderEpoch(MainstemError): ...
 
 
 class UnknownLeaderEpoch(MainstemError): ...
+
+
+class RequestTimedOut(MainstemError): ...
 
 
 # --- producers and transactions ----------------------------------------------------------------

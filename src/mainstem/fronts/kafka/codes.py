@@ -102,3 +102,12 @@ def code_of(error: BaseException) -> int:
         if code is not None:
             return code
     return UNKNOWN_SERVER_ERROR
+
+
+# Longest error message: fits the short strings of old versions, however it is encoded.
+_LONGEST_TEXT = 1000
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says, for a response's message field. Names in it may be as long as a client likes."""
+    return str(error)[:_LONGEST_TEXT]

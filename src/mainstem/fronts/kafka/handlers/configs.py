@@ -1,0 +1,221 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
+
+Topics have configs that can be changed. The broker's are its settings: they can be read, and to change them
+is refused. Loggers, client metrics and groups have none here, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from mainstem.broker import admin
+from mainstem.broker.configs import Entry, Source, broker_entries, topic_entries
+from mainstem.broker.partition import Topic
+from mainstem.fronts.kafka.codes import code_of, text_of
+from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
+from mainstem.model.errors import InvalidRequest, MainstemError, NotSupported
+from mainstem.wire.kafka.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    ConfigResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+_NOT_KEPT = {BROKER_LOGGER: "loggers", CLIENT_METRICS: "client metrics", GROUP: "groups"}
+CLUSTER = "kafka-cluster"
+
+SOURCES = {Source.TOPIC: 1, Source.SETTING: 4, Source.DEFAULT: 5}
+_KINDS = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
+
+
+# --- look --------------------------------------------------------------------------------------
+
+
+async def describe(request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    response = DescribeConfigsResponse()
+    slices = Slices()
+    for resource in message.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        response.results.append(result)
+        try:
+            entries = _entries(request, resource)
+        except MainstemError as error:
+            result.error_code, result.error_message = code_of(error), text_of(error)
+            continue
+        wanted = resource.configuration_keys
+        result.configs = [
+            _described(entry, message) for entry in entries if not wanted or entry.name in wanted
+        ]
+        if slices.used_up():
+            await slices.rest()
+    return response
+
+
+def _entries(request: Request, resource: DescribeConfigsResource) -> list[Entry]:
+    kind, name = resource.resource_type, resource.resource_name
+    session, broker = request.session, request.broker
+    if kind == TOPIC:
+        session.require("describe_configs", "topic", name)
+        return topic_entries(broker.topics.policies, broker.topics.get(name).configs)
+    session.require("describe_configs", "cluster", CLUSTER)
+    if kind == BROKER:
+        if not name:  # what was changed for all brokers while they run: nothing can be
+            return []
+        _check_broker(request, name)
+        return broker_entries(broker.options, broker.topics.policies)
+    raise _not_kept(kind)
+
+
+def _check_broker(request: Request, name: str) -> None:
+    node_id = request.broker.options.node_id
+    if name and name != str(node_id):
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+
+
+def _not_kept(kind: int) -> MainstemError:
+    if kind in _NOT_KEPT:
+        return NotSupported(f"there are no configs of {_NOT_KEPT[kind]} here")
+    return InvalidRequest(f"Unexpected resource type {kind}")
+
+
+def _described(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    result = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=entry.source is Source.DEFAULT,
+        config_source=SOURCES[entry.source],
+        config_type=_KINDS[entry.kind],
+    )
+    if message.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=SOURCES[synonym.source])
+            for synonym in entry.synonyms
+        ]
+    if message.include_documentation:
+        result.documentation = entry.doc
+    return result
+
+
+async def list_resources(
+    request: Request, message: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """Version 0 asks for client metrics only, of which there are none; later an empty list is all kinds."""
+    response = ListConfigResourcesResponse()
+    try:
+        request.session.require("describe_configs", "cluster", CLUSTER)
+        kinds = set(message.resource_types) or {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}
+        if request.version == 0:
+            kinds = {CLIENT_METRICS}
+        if not kinds <= {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}:
+            raise NotSupported("an unknown kind of resource")
+    except MainstemError as error:
+        response.error_code = code_of(error)
+        return response
+    slices = Slices()
+    if TOPIC in kinds:
+        for name in list(request.broker.topics.by_name):
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=TOPIC))
+            if slices.used_up():
+                await slices.rest()
+    if BROKER in kinds:
+        node = str(request.broker.options.node_id)
+        response.config_resources.append(ConfigResource(resource_name=node, resource_type=BROKER))
+    return response
+
+
+# --- change ------------------------------------------------------------------------------------
+
+Change = tuple[str, int, str | None]  # name, operation, value
+Resource = tuple[int, str]  # kind, name
+
+
+async def alter(request: Request, message: AlterConfigsRequest) -> AlterConfigsResponse:
+    """All of a resource's configs: those not named go back to their defaults."""
+    wanted: list[tuple[Resource, list[Change]]] = [
+        (
+            (resource.resource_type, resource.resource_name),
+            [(c.name, admin.SET, c.value) for c in resource.configs],
+        )
+        for resource in message.resources
+    ]
+    return AlterConfigsResponse(
+        responses=await _change(request, wanted, replace=True, validate_only=message.validate_only)
+    )
+
+
+async def alter_incrementally(
+    request: Request, message: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    wanted: list[tuple[Resource, list[Change]]] = [
+        (
+            (resource.resource_type, resource.resource_name),
+            [(c.name, c.config_operation, c.value) for c in resource.configs],
+        )
+        for resource in message.resources
+    ]
+    return IncrementalAlterConfigsResponse(
+        responses=await _change(request, wanted, replace=False, validate_only=message.validate_only)
+    )
+
+
+async def _change(
+    request: Request, wanted: list[tuple[Resource, list[Change]]], *, replace: bool, validate_only: bool
+) -> list[AlterConfigsResourceResponse]:
+    """Each resource changes or not by itself; all that do share a wait for the disk."""
+    named = Counter(resource for resource, _ in wanted)
+    results = []
+    last: asyncio.Future[None] | None = None
+    slices = Slices()
+    for resource, changes in wanted:
+        result = AlterConfigsResourceResponse(resource_type=resource[0], resource_name=resource[1])
+        results.append(result)
+        try:
+            if named[resource] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            topic = _changeable(request, resource, changes)
+            configs = admin.changed_configs(
+                {} if replace else topic.configs, request.broker.topics.policies.defaults, changes
+            )
+            if not validate_only and configs != topic.configs:
+                last = admin.configure_topic(request.broker, topic, configs)
+        except MainstemError as error:
+            result.error_code, result.error_message = code_of(error), text_of(error)
+        if slices.used_up():
+            await slices.rest()
+    if last is not None:
+        await last
+    return results
+
+
+def _changeable(request: Request, resource: Resource, changes: list[Change]) -> Topic:
+    kind, name = resource
+    if kind == TOPIC:
+        request.session.require("alter_configs", "topic", name)
+        topic = request.broker.topics.get(name)
+        if len({config for config, _, _ in changes}) < len(changes):
+            raise InvalidRequest("Error due to duplicate config keys")
+        return topic
+    request.session.require("alter_configs", "cluster", CLUSTER)
+    if kind == BROKER:
+        _check_broker(request, name)
+        names = ", ".join(config for config, _, _ in changes)
+        raise InvalidRequest(
+            f"Cannot update these configs dynamically: {names}; they are settings, read at the start"
+        )
+    raise _not_kept(kind)
