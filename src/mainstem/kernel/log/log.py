@@ -226,7 +226,7 @@ class Log:
         self._active = active
         self.reader.use(active.file_id, active.file)
         file_id, size = sealed.file_id, sealed.position
-        self._keep_house(lambda: self._finish_sealed(file_id, size))
+        self.keep_house(lambda: self._finish_sealed(file_id, size))
         self.prepare()
 
     def _finish_sealed(self, file_id: int, size: int) -> None:
@@ -249,7 +249,7 @@ class Log:
     def prepare(self) -> None:
         """Have the next file made in the background, unless it is there or being made."""
         if not self.files.next_capacity and (self._preparing is None or self._preparing.done()):
-            self._preparing = self._keep_house(self._prepare)
+            self._preparing = self.keep_house(self._prepare)
 
     def _prepare(self) -> None:
         try:
@@ -270,7 +270,7 @@ class Log:
         """Run file work in order, off the owner's thread."""
         return self._housekeeper.submit(work)
 
-    def _keep_house(self, work: Callable[[], None]) -> Future[None] | None:
+    def keep_house(self, work: Callable[[], None]) -> Future[None] | None:
         """The log's own file work: what it raises ends the process.
 
         Nothing is begun once the log is closed: recovery takes up what was left undone.

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from mainstem.kernel.log.jobs import Input
+from msgspec.structs import replace
+
+from mainstem.kernel.log.jobs import Input, NewRun
 from mainstem.kernel.log.layout import FileKind
-from mainstem.kernel.log.manifest import JournalEntry, Manifest, RunEntry
+from mainstem.kernel.log.manifest import JournalEntry, Manifest, RetiredEntry, RunEntry
 from mainstem.kernel.log.sidecar import Sidecar
 
 
@@ -39,6 +41,7 @@ class UpkeepOptions:
     slice_steps: int = 4096
     retry_ms: int = 5_000
     max_retry_ms: int = 3_600_000
+    no_space_wait_ms: int = 30_000
     max_keys: int = 1_000_000
 
 
@@ -179,4 +182,25 @@ def _share(one: Group, other: Group, ready: Ready) -> bool:
         for own in few
         for partition in own.partitions()
         for sidecar in many
+    )
+
+
+def swap_in(manifest: Manifest, choice: Choice, runs: Sequence[NewRun]) -> Manifest:
+    """The manifest in which `runs` hold what the inputs of a merge held, and the inputs are retired."""
+    gone = {entry.file_id for entry in choice.inputs}
+    first = {keyed: next((run.file_id for run in runs if run.keyed == keyed), 0) for keyed in (False, True)}
+    entries = [
+        RunEntry(run.file_id, run.size, choice.level, first[run.keyed], run.keyed, run.body_bytes)
+        for run in runs
+    ]
+    at = next((i for i, run in enumerate(manifest.runs) if run.file_id in gone), len(manifest.runs))
+    after = [run for run in manifest.runs[at:] if run.file_id not in gone]
+    return replace(
+        manifest,
+        runs=(*manifest.runs[:at], *entries, *after),
+        journals=tuple(entry for entry in manifest.journals if entry.file_id not in gone),
+        retired=(
+            *manifest.retired,
+            *(RetiredEntry(entry.file_id, entry.size, entry.kind) for entry in choice.inputs),
+        ),
     )

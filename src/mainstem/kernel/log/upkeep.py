@@ -1,0 +1,408 @@
+"""Care for finished files: sidecars, merges, compaction by key, and dropping what nobody needs.
+
+Everything here runs on the owner's thread, in slices. The work itself is the mill's (another process); files
+are opened, named and deleted on the housekeeper's thread. There is one job at a time, which keeps the
+bookkeeping of links simple: while a merge runs no other file changes its address, and every link that is
+written meanwhile is in a table in memory.
+
+A merge ends like this, and a crash between any two steps leaves the old files or the new ones in use:
+
+1. the mill has synced the runs and their sidecars; no manifest names them
+2. one manifest names the runs, and the inputs as retired: bodies may be read there, places are not
+3. the owner's tables change over to the runs
+4. retired files that no link written meanwhile names are dropped from the manifest, then deleted; the others
+   are taken up by the next merge
+
+A job that fails is reported and tried again later, ever more rarely. Serving never depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mainstem.kernel.log.jobs import (
+    DELETED,
+    BodyId,
+    CompactOrder,
+    Failed,
+    Input,
+    Merged,
+    MergeJob,
+    Outcome,
+    Sealed,
+    SealJob,
+)
+from mainstem.kernel.log.layout import FileKind, places_name
+from mainstem.kernel.log.log import Log
+from mainstem.kernel.log.miller import Post, Runner
+from mainstem.kernel.log.places import Places, PlaceTable
+from mainstem.kernel.log.plan import (
+    Choice,
+    Ready,
+    UpkeepOptions,
+    groups_of,
+    keyed_choice,
+    level0_choice,
+    rewrite_choice,
+    swap_in,
+    tier_choice,
+)
+from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
+from mainstem.kernel.log.survey import count_live
+from mainstem.kernel.log.upkeep_meters import UpkeepMeters
+from mainstem.model.errors import CorruptFile
+from mainstem.model.logs import get_log
+from mainstem.model.meters import Meters
+
+events = get_log(__name__)
+
+# A group of which only bodies live, named by links elsewhere, is rewritten every so many surveys.
+_SURVEYS_PER_BODY_CHECK = 10
+Slices = Generator[None, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPolicy:
+    """What a topic's settings say about compaction by key."""
+
+    delete_retention_ms: int = 86_400_000
+    min_lag_ms: int = 0
+
+
+class Facts(Protocol):
+    """What the broker knows about partitions. Called on the owner's thread, often: no look at a disk."""
+
+    def floor(self, partition: int) -> int | None:
+        """The log start: what ends below it may go. None for a partition that is deleted."""
+
+    def compaction(self, partition: int) -> CompactPolicy | None:
+        """None for a partition that is not compacted by key."""
+
+    def stable_offset(self, partition: int) -> int:
+        """The last stable offset: no record at or above it is compacted."""
+
+    def bodies(self) -> Iterable[BodyId]:
+        """Bodies that state names by address without a link: messages that wait for their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A merge that is on its way."""
+
+    job: MergeJob
+    choice: Choice
+    # How many appends there were when floors were read: they must be on disk before anything goes for good.
+    mark: int
+
+
+class Upkeep:
+    """Made by the owner of the log, which calls `tick` about once a second and `close` at the end."""
+
+    def __init__(
+        self,
+        log: Log,
+        facts: Facts,
+        runner: Runner,
+        post: Post,
+        options: UpkeepOptions | None = None,
+        meters: Meters | None = None,
+    ) -> None:
+        self._log = log
+        self._files = log.files
+        self._facts = facts
+        self._runner = runner
+        self._post = post
+        self._options = options or UpkeepOptions()
+        self._meters = UpkeepMeters(meters or Meters(), log)
+        self._now_ms = 0
+        self._busy = False
+        self._closed = False
+        self._once_settled: tuple[int, Callable[[], object]] | None = None
+        self._slices: Slices | None = None
+        self._next_survey_ms = 0
+        self._surveys = 0
+        self._dead_groups: list[int] = []
+        self._seen_ms: dict[int, int] = {}  # finished journal file -> when it was first seen here
+        self._failures = 0
+        self._not_before_ms = 0
+        self._undropped: set[int] = set()
+        if log.retired:
+            self._settle_retired(links_on_disk=True)
+
+    @property
+    def busy(self) -> bool:
+        """A job is running, or what it made is being put in place."""
+        return self._busy
+
+    def tick(self, now_ms: int) -> bool:
+        """One slice of work. True: there is more to do right away, call again soon."""
+        self._now_ms = now_ms
+        if self._once_settled is not None and self._log.settled >= self._once_settled[0]:
+            (_, action), self._once_settled = self._once_settled, None
+            action()
+        if self._busy or self._closed or now_ms < self._not_before_ms:
+            return False
+        if self._slices is None:
+            self._slices = self._look_around()
+        try:
+            next(self._slices)
+        except StopIteration:
+            self._slices = None
+            return False
+        return True
+
+    def close(self) -> None:
+        """Ends the work in hand; what is half done leaves no trace. Call before the log is closed."""
+        self._closed = True
+        self._runner.close()
+
+    # --- what to do next -------------------------------------------------------------------------
+
+    def _look_around(self) -> Slices:
+        """Finds a job and starts it, a slice at a time."""
+        manifest, options = self._files.manifest, self._options
+        self._meters.count_files(manifest)
+        if self._seal_one():
+            return
+        finished = (entry.file_id for entry in manifest.journals if entry.size)
+        self._seen_ms = {file_id: self._seen_ms.get(file_id, self._now_ms) for file_id in finished}
+        waited_ms = {file_id: self._now_ms - seen_ms for file_id, seen_ms in self._seen_ms.items()}
+        if self._now_ms >= self._next_survey_ms:
+            self._next_survey_ms = self._now_ms + options.survey_every_ms
+            yield from self._survey()
+        ready = self._ready()
+        choices = [
+            level0_choice(manifest, ready, waited_ms, options),
+            keyed_choice(manifest, ready, options),
+            tier_choice(manifest, ready, options),
+        ]
+        if self._dead_groups:
+            choices.append(rewrite_choice(manifest, ready, self._dead_groups.pop(), options))
+        for choice in choices:
+            if choice is not None:
+                yield from self._start_merge(choice, ready)
+                if self._busy:
+                    return
+        if any(choices):
+            # There was no space for any of them.
+            self._not_before_ms = self._now_ms + options.no_space_wait_ms
+
+    def _ready(self) -> Ready:
+        return {places.file_id: places for places in self._log.sealed if isinstance(places, Sidecar)}
+
+    def _seal_one(self) -> bool:
+        manifest = self._files.manifest
+        inputs = [Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals if e.size]
+        inputs += [Input(e.file_id, FileKind.RUN, e.size) for e in manifest.runs]
+        known = {entry.file_id: entry for entry in inputs}
+        for places in self._log.sealed:
+            entry = known.get(places.file_id)
+            if entry is not None and isinstance(places, PlaceTable):
+                self._run_seal(SealJob(self._files.folder, entry))
+                return True
+        return False
+
+    def _run_seal(self, job: SealJob) -> None:
+        mark = self._log.submitted
+        self._busy = True
+        self._runner.start(job, lambda outcome: self._on_sealed(job, mark, outcome))
+
+    def _survey(self) -> Slices:
+        """Note groups that are mostly dead."""
+        self._surveys += 1
+        check_bodies = self._surveys % _SURVEYS_PER_BODY_CHECK == 0
+        ready, keep = self._ready(), 1 - self._options.dead_ratio
+        dead = []
+        for group in groups_of(self._files.manifest):
+            sidecars = [ready[run.file_id] for run in group.runs if run.file_id in ready]
+            live = yield from count_live(sidecars, self._facts.floor, self._options.slice_steps)
+            bodies = sum(run.body_bytes for run in group.runs)
+            if live + bodies < group.size * keep or (not live and check_bodies):
+                dead.append(group.number)
+        self._dead_groups = dead
+
+    def _start_merge(self, choice: Choice, ready: Ready) -> Slices:
+        """Reads the facts in slices and starts the job, unless the disk has no room for it."""
+        steps = self._options.slice_steps
+        inputs = [ready[entry.file_id] for entry in choice.inputs]
+        spare = self._files.disk.free_bytes(self._files.folder) - 2 * self._files.file_bytes
+        if sum(entry.size for entry in choice.inputs) > spare:
+            live = yield from count_live(inputs, self._facts.floor, steps)
+            # A merge of what is dead writes nothing, and is what frees space.
+            if live > max(spare, 0):
+                events.warning("no space to merge files", folder=self._files.folder, need_bytes=live)
+                return
+        floors: dict[int, int] = {}
+        compact: dict[int, CompactOrder] = {}
+        older = self._older_than(choice)
+        for step, partition in enumerate(sorted({p for places in inputs for p in places.partitions()}), 1):
+            floor = self._facts.floor(partition)
+            floors[partition] = DELETED if floor is None else floor
+            policy = None if floor is None else self._facts.compaction(partition)
+            if policy is not None:
+                compact[partition] = CompactOrder(
+                    stable_offset=self._facts.stable_offset(partition),
+                    delete_retention_ms=policy.delete_retention_ms,
+                    min_lag_ms=policy.min_lag_ms,
+                    oldest=all(places.span(partition) is None for places in older),
+                )
+            if step % steps == 0:
+                yield
+        self._run_merge(choice, floors, compact)
+
+    def _older_than(self, choice: Choice) -> list[Places]:
+        """Files before the first input, and between the inputs, that are not part of the merge."""
+        inputs = {entry.file_id for entry in choice.inputs}
+        runs = [run.file_id for run in self._files.manifest.runs]
+        if choice.inputs[-1].file_id in runs:
+            runs = runs[: runs.index(choice.inputs[-1].file_id)]
+        older = set(runs) - inputs
+        return [places for places in self._log.sealed if places.file_id in older]
+
+    def _run_merge(self, choice: Choice, floors: dict[int, int], compact: dict[int, CompactOrder]) -> None:
+        log, options, manifest = self._log, self._options, self._files.manifest
+        inputs = {entry.file_id for entry in choice.inputs}
+        kinds = {entry.file_id: Input(entry.file_id, FileKind.RUN, entry.size) for entry in manifest.runs}
+        kinds |= {e.file_id: Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals}
+        retired = {entry.file_id: entry for entry in manifest.retired}
+        outside = [p.file_id for p in log.sealed if p.file_id not in inputs and isinstance(p, Sidecar)]
+        total = sum(entry.size for entry in choice.inputs)
+        job = MergeJob(
+            folder=self._files.folder,
+            inputs=choice.inputs,
+            retired=[Input(p.file_id, retired[p.file_id].kind, retired[p.file_id].size) for p in log.retired],
+            outside=[kinds[file_id] for file_id in outside],
+            targets=list(self._named_bodies()),
+            floors=floors,
+            compact=compact,
+            output_ids=self._files.new_file_ids(total // options.run_bytes + 4),
+            now_ms=self._now_ms,
+            run_bytes=options.run_bytes,
+            max_keys=options.max_keys,
+        )
+        merge = _Merge(job, choice, log.submitted)
+        self._busy = True
+        self._runner.start(job, lambda outcome: self._on_merged(merge, outcome))
+
+    def _named_bodies(self) -> set[BodyId]:
+        """Bodies that links in files without a sidecar name, and those that state names."""
+        named = set(self._facts.bodies())
+        for places in (*self._log.sealed, self._log.active_table):
+            if isinstance(places, PlaceTable):
+                named |= places.targets
+        return named
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    def _on_sealed(self, job: SealJob, mark: int, outcome: Outcome) -> None:
+        if not isinstance(outcome, Sealed):
+            self._fail(f"sealing file {job.input.file_id}", outcome)
+            return
+        self._meters.sealed(outcome)
+        self._when_settled(mark, lambda: self._log.keep_house(lambda: self._open_sealed(job.input.file_id)))
+
+    def _open_sealed(self, file_id: int) -> None:
+        try:
+            sidecar = open_sidecar(self._files.disk, self._files.path(places_name(file_id)))
+        except (OSError, CorruptFile) as error:
+            self._post(lambda why: self._fail(f"opening the sidecar of file {file_id}", why), _failed(error))
+            return
+        self._post(self._use_sealed, sidecar)
+
+    def _use_sealed(self, sidecar: Sidecar) -> None:
+        self._log.replace_sealed({sidecar.file_id}, [sidecar])
+        self._done()
+
+    def _on_merged(self, merge: _Merge, outcome: Outcome) -> None:
+        if not isinstance(outcome, Merged):
+            self._give_up(merge, outcome)
+            return
+        self._meters.merged(outcome)
+        events.event(
+            "files merged",
+            why=merge.choice.why,
+            files=len(merge.choice.inputs),
+            runs=len(outcome.runs),
+            read_bytes=outcome.read_bytes,
+            written_bytes=outcome.written_bytes,
+        )
+        self._when_settled(merge.mark, lambda: self._log.keep_house(lambda: self._name_runs(merge, outcome)))
+
+    def _give_up(self, merge: _Merge, outcome: Outcome) -> None:
+        self._log.keep_house(lambda: self._files.delete(merge.job.output_ids))
+        self._fail(f"merging files ({merge.choice.why})", outcome)
+
+    def _when_settled(self, mark: int, action: Callable[[], object]) -> None:
+        """A floor, or a link, counts only once it is on disk: wait for what was appended before."""
+        if self._log.settled >= mark:
+            action()
+        else:
+            self._once_settled = mark, action
+
+    def _name_runs(self, merge: _Merge, outcome: Merged) -> None:
+        """Runs on the housekeeper's thread. Files are opened first: from the manifest on nothing may fail."""
+        try:
+            new = [
+                open_sidecar(self._files.disk, self._files.path(places_name(run.file_id)))
+                for run in outcome.runs
+            ]
+            self._files.change(lambda now: swap_in(now, merge.choice, outcome.runs))
+        except (OSError, CorruptFile) as error:
+            self._post(lambda why: self._give_up(merge, why), _failed(error))
+            return
+        self._post(lambda sidecars: self._swap(merge, sidecars), new)
+
+    def _swap(self, merge: _Merge, new: list[Sidecar]) -> None:
+        gone = {entry.file_id for entry in merge.choice.inputs}
+        old = tuple(places for places in self._log.sealed if places.file_id in gone)
+        self._log.replace_sealed(gone, list(new), (*self._log.retired, *old))
+        self._settle_retired()
+        self._done()
+
+    def _settle_retired(self, *, links_on_disk: bool = False) -> None:
+        """Drop retired files, except those with bodies that links name by an address there."""
+        log = self._log
+        named = self._named_bodies()
+        if links_on_disk:
+            for places in log.sealed:
+                if isinstance(places, Sidecar):
+                    named.update(places.links)
+        used = {log.reader.current(body)[0] for body in named}
+        kept = tuple(places for places in log.retired if places.file_id in used)
+        gone = {places.file_id for places in log.retired} - used | self._undropped
+        log.replace_sealed(set(), [], kept)
+        if gone:
+            log.keep_house(lambda: self._drop(gone))
+
+    def _drop(self, gone: set[int]) -> None:
+        """On the housekeeper's thread."""
+        try:
+            self._files.drop(gone)
+        except OSError as error:
+            events.warning("files that are not needed stay for now", files=sorted(gone), why=str(error))
+            self._post(self._undropped.update, gone)
+        else:
+            self._post(self._undropped.difference_update, gone)
+
+    def _done(self) -> None:
+        self._busy = False
+        self._failures = 0
+        self._meters.count_files(self._files.manifest)
+
+    def _fail(self, what: str, outcome: Outcome) -> None:
+        self._busy = False
+        self._failures += 1
+        self._meters.failures.value += 1
+        assert isinstance(outcome, Failed)
+        wait_ms = min(self._options.retry_ms << min(self._failures - 1, 20), self._options.max_retry_ms)
+        if outcome.corrupt:
+            wait_ms = self._options.max_retry_ms
+        self._not_before_ms = self._now_ms + wait_ms
+        report = events.error if outcome.corrupt else events.warning
+        report("upkeep failed and will be tried again", what=what, why=outcome.error, wait_ms=wait_ms)
+
+
+def _failed(error: Exception) -> Failed:
+    return Failed(f"{type(error).__name__}: {error}", corrupt=isinstance(error, CorruptFile))
