@@ -27,13 +27,17 @@
     ├── AccessError
     │   ├── AuthenticationFailed, UnsupportedMechanism, IllegalSaslState
     │   ├── NotAuthorized           names operation and resource
-    │   └── SecurityDisabled
+    │   ├── SecurityDisabled, TokensDisabled
+    │   └── UnacceptableCredential, DuplicateResource, ResourceNotFound
     ├── StorageError
     │   ├── DiskFull                typed, recoverable: reads and trims go on
     │   ├── StorageFailed           an fsync or write failed: the process must end
     │   ├── CorruptFile             names file and position
     │   ├── BodyGone                a link names a body by an address that is no more: look it up again
     │   ├── DataFolderLocked, FormatTooNew
+    ├── ClientError                 seen from our own client's side of a connection
+    │   ├── BrokerUnreachable       names the address, why, and what to try
+    │   └── BrokerRefused           the broker's answer: code, name, and its own words
     └── NotSupported                an honest "not here", never a fake success
 
 Raise them with facts: `UnknownTopic("orders")`, `CorruptFile(path, position, "bad crc")`. Each front has
@@ -261,6 +265,18 @@ class IllegalSaslState(AccessError): ...
 class SecurityDisabled(AccessError): ...
 
 
+class TokensDisabled(AccessError): ...
+
+
+class UnacceptableCredential(AccessError): ...
+
+
+class DuplicateResource(AccessError): ...
+
+
+class ResourceNotFound(AccessError): ...
+
+
 class NotAuthorized(AccessError):
     """`principal` may not do `operation` on `resource` (kind, name)."""
 
@@ -296,6 +312,23 @@ class DataFolderLocked(StorageError): ...
 
 
 class FormatTooNew(StorageError): ...
+
+
+# --- our own client ----------------------------------------------------------------------------
+
+
+class ClientError(MainstemError): ...
+
+
+class BrokerUnreachable(ClientError): ...
+
+
+class BrokerRefused(ClientError):
+    """A broker answered with an error code; `what` is what was asked for."""
+
+    def __init__(self, code: int, name: str, what: str, message: str | None = None) -> None:
+        super().__init__(f"{what}: {message or name.lower().replace('_', ' ')}")
+        self.code, self.name, self.what = code, name, what
 
 
 class NotSupported(MainstemError): ...

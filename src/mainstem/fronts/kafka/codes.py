@@ -57,6 +57,7 @@ CODES: dict[type[e.MainstemError], int] = {
     e.FormatTooNew: 56,
     e.AuthenticationFailed: 58,
     e.UnknownProducer: 59,
+    e.TokensDisabled: 61,
     e.InvalidPrincipal: 67,
     e.GroupNotEmpty: 68,
     e.GroupNotFound: 69,
@@ -70,6 +71,9 @@ CODES: dict[type[e.MainstemError], int] = {
     e.InvalidRecord: 87,
     e.OffsetsUnstable: 88,
     e.ProducerFenced: 90,
+    e.ResourceNotFound: 91,
+    e.DuplicateResource: 92,
+    e.UnacceptableCredential: 93,
     e.UnknownTopicId: 100,
     e.TransactionalIdNotFound: 105,
     e.FencedMemberEpoch: 110,
@@ -80,6 +84,9 @@ CODES: dict[type[e.MainstemError], int] = {
     e.InvalidRegularExpression: 128,
     e.GroupError: UNKNOWN_SERVER_ERROR,
     e.AccessError: 58,
+    e.ClientError: UNKNOWN_SERVER_ERROR,  # a client's own, never a broker's
+    e.BrokerUnreachable: UNKNOWN_SERVER_ERROR,
+    e.BrokerRefused: UNKNOWN_SERVER_ERROR,
     e.NotAuthorized: UNKNOWN_SERVER_ERROR,  # by kind of resource, see below
 }
 
