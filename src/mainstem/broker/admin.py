@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition, Topic
@@ -34,11 +35,13 @@ def delete_topic(broker: Broker, topic: Topic) -> Done:
     """The topic, its records and every group's offsets in it; who waits for its records is told."""
     waiters = {waiter for partition in topic.partitions for waiter in partition.waiters or ()}
     gone, offsets_gone = TopicDeleted(topic.id), TopicOffsetsDeleted(topic.id)
+    # Offsets go in journal order: a commit that is on its way would bring them back otherwise.
     done = broker.store.commit_together(
-        [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)], essential=True
+        [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)],
+        essential=True,
+        then=partial(broker.offsets.apply, offsets_gone),
     )
     broker.topics.apply(gone)
-    broker.offsets.apply(offsets_gone)
     for waiter in waiters:
         waiter()
     return done

@@ -10,7 +10,9 @@ from mainstem.wire.kafka.apis import SPECS, ApiKey
 PRODUCE_OFFERED_FROM = 0
 
 # Where less than what the codec knows is offered.
-LIMITS: dict[ApiKey, tuple[int, int]] = {}
+LIMITS: dict[ApiKey, tuple[int, int]] = {
+    ApiKey.INIT_PRODUCER_ID: (0, 5),  # 6 is two-phase commit with an outside coordinator
+}
 
 
 def offered(keys: set[ApiKey]) -> dict[ApiKey, tuple[int, int]]:
@@ -30,7 +32,10 @@ def api_versions(versions: dict[ApiKey, tuple[int, int]]) -> list[ApiVersion]:
 
 
 # Features that clients look at: the highest level that works here, finalized from the start.
-FEATURES: dict[str, int] = {}
+FEATURES: dict[str, int] = {
+    "group.version": 1,  # the broker assigns
+    "transaction.version": 2,  # a new epoch per transaction
+}
 
 
 def supported_features() -> list[SupportedFeatureKey]:

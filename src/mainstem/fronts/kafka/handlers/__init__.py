@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from mainstem.fronts.kafka.dispatch import Handler, HotHandler
-from mainstem.fronts.kafka.handlers import api_versions, configs, list_offsets, metadata, topics
+from mainstem.fronts.kafka.handlers import (
+    api_versions,
+    configs,
+    consumer_groups,
+    coordinator,
+    group_admin,
+    group_offsets,
+    groups,
+    list_offsets,
+    metadata,
+    topics,
+    transaction_admin,
+    transactions,
+)
 from mainstem.fronts.kafka.handlers.fetch import fetch
 from mainstem.fronts.kafka.handlers.produce import produce
 from mainstem.wire.kafka.apis import ApiKey
@@ -24,6 +37,27 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.ALTER_CONFIGS: configs.alter,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.alter_incrementally,
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_resources,
+    ApiKey.FIND_COORDINATOR: coordinator.handle,
+    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
+    ApiKey.END_TXN: transactions.end_txn,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.commit_offsets,
+    ApiKey.DESCRIBE_PRODUCERS: transaction_admin.describe_producers,
+    ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.describe,
+    ApiKey.LIST_TRANSACTIONS: transaction_admin.list_all,
+    ApiKey.JOIN_GROUP: groups.join,
+    ApiKey.SYNC_GROUP: groups.sync,
+    ApiKey.HEARTBEAT: groups.heartbeat,
+    ApiKey.LEAVE_GROUP: groups.leave,
+    ApiKey.OFFSET_COMMIT: group_offsets.commit,
+    ApiKey.OFFSET_FETCH: group_offsets.fetch,
+    ApiKey.OFFSET_DELETE: group_offsets.delete,
+    ApiKey.DESCRIBE_GROUPS: group_admin.describe,
+    ApiKey.LIST_GROUPS: group_admin.list_all,
+    ApiKey.DELETE_GROUPS: group_admin.delete,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
 }
 
 # What a connection may ask before it has said who it is.

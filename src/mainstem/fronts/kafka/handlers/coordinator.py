@@ -1,0 +1,43 @@
+"""FindCoordinator: there is one broker, so it coordinates everything."""
+
+from __future__ import annotations
+
+from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.session import Request
+from mainstem.model.errors import InvalidRequest, MainstemError
+from mainstem.wire.kafka.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP, TRANSACTION = 0, 1
+KINDS = {GROUP: "group", TRANSACTION: "transactional_id"}
+# From here on one request asks about many keys.
+MANY_SINCE = 4
+NO_NODE = -1
+
+
+async def handle(request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    keys = message.coordinator_keys if request.version >= MANY_SINCE else [message.key]
+    found = [_find(request, message.key_type, key) for key in keys]
+    if request.version >= MANY_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(request: Request, key_type: int, key: str) -> Coordinator:
+    try:
+        kind = KINDS.get(key_type)
+        if kind is None:
+            raise InvalidRequest(f"coordinators of type {key_type} are not known here")
+        request.session.require("describe", kind, key)
+    except MainstemError as error:
+        return Coordinator(
+            key=key, node_id=NO_NODE, host="", port=-1, error_code=code_of(error), error_message=str(error)
+        )
+    host, port = request.session.told_address
+    return Coordinator(key=key, node_id=request.broker.options.node_id, host=host, port=port)

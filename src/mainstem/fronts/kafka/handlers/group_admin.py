@@ -1,0 +1,105 @@
+"""Looking at groups of any type, and deleting them."""
+
+from __future__ import annotations
+
+from mainstem.broker.groups import ClassicView, ConsumerView
+from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.session import Request
+from mainstem.model.errors import GroupNotFound, MainstemError
+from mainstem.wire.kafka.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+# Before this version a group that is not there is one in state Dead.
+NOT_FOUND_SINCE = 6
+DEAD = "Dead"
+# Kafka's numbers of the operations that make sense for a group.
+OPERATIONS = {"read": 3, "delete": 6, "describe": 8, "describe_configs": 10, "alter_configs": 11}
+NOT_ASKED = -0x80000000
+
+
+def authorized_operations(request: Request, group_id: str, *, asked: bool) -> int:
+    """A bit per operation that this client may do with the group."""
+    if not asked:
+        return NOT_ASKED
+    allows = request.session.allows
+    return sum(1 << number for name, number in OPERATIONS.items() if allows(name, "group", group_id))
+
+
+async def describe(request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    asked = message.include_authorized_operations
+    return DescribeGroupsResponse(groups=[_described(request, one, asked) for one in message.groups])
+
+
+def _described(request: Request, group_id: str, operations_asked: bool) -> DescribedGroup:
+    try:
+        request.session.require("describe", "group", group_id)
+        view = request.broker.groups.describe(group_id)
+        if isinstance(view, ConsumerView):
+            raise GroupNotFound(f"Group {group_id} is not a classic group.")
+    except GroupNotFound as error:
+        if request.version < NOT_FOUND_SINCE:
+            return DescribedGroup(group_id=group_id, group_state=DEAD)
+        return DescribedGroup(
+            group_id=group_id, group_state=DEAD, error_code=code_of(error), error_message=str(error)
+        )
+    except MainstemError as error:
+        return DescribedGroup(group_id=group_id, error_code=code_of(error), error_message=str(error))
+    assert isinstance(view, ClassicView)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=view.state.value,
+        protocol_type=view.protocol_type,
+        protocol_data=view.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.metadata,
+                member_assignment=one.assignment,
+            )
+            for one in view.members
+        ],
+        authorized_operations=authorized_operations(request, group_id, asked=operations_asked),
+    )
+
+
+async def list_all(request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+    session = request.session
+    sees_all = session.allows("describe", "cluster", "kafka-cluster")
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(
+                group_id=one.group_id,
+                protocol_type=one.protocol_type,
+                group_state=one.state,
+                group_type=one.kind.value,
+            )
+            for one in request.broker.groups.list(message.states_filter, message.types_filter)
+            if sees_all or session.allows("describe", "group", one.group_id)
+        ]
+    )
+
+
+async def delete(request: Request, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[await _delete(request, one) for one in message.groups_names])
+
+
+async def _delete(request: Request, group_id: str) -> DeletableGroupResult:
+    try:
+        request.session.require("delete", "group", group_id)
+        await request.broker.groups.delete(group_id)
+    except MainstemError as error:
+        return DeletableGroupResult(group_id=group_id, error_code=code_of(error))
+    return DeletableGroupResult(group_id=group_id)
