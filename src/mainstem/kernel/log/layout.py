@@ -85,8 +85,8 @@ ENTRY_HEAD = Struct(">IB3xI")
 # frame that holds the link; the body's position is then counted back from the link's own position.
 # The crc is over the fields before it and the overlay: readers of one link do not read its whole frame.
 #   base offset 8 | body file 8 | body position 8 | body size 4 | first record 4 | records 4
-#   | max timestamp 8 | crc 4
-LINK_FIELDS = Struct(">qQQIIIq")
+#   | max timestamp 8 | leader epoch 4 | crc 4
+LINK_FIELDS = Struct(">qQQIIIqi")
 LINK_CRC = Struct(">I")
 LINK_BYTES = LINK_FIELDS.size + LINK_CRC.size
 
@@ -108,6 +108,7 @@ class Link(NamedTuple):
     records: int
     max_timestamp_ms: int
     overlay: bytes = b""
+    leader_epoch: int = 0  # of the partition that the link is a place of, not of the body's
 
 
 class Overlay(msgspec.Struct, frozen=True, array_like=True):
@@ -144,7 +145,7 @@ def check_file_head(head: Buffer, kind: FileKind, path: str) -> int:
 
 
 def pack_link(link: Link) -> bytes:
-    fields = LINK_FIELDS.pack(*link[:7])
+    fields = LINK_FIELDS.pack(*link[:7], link.leader_epoch)
     return fields + LINK_CRC.pack(crc32c(link.overlay, crc32c(fields))) + link.overlay
 
 
@@ -156,7 +157,8 @@ def unpack_link(payload: Buffer) -> Link | None:
     (crc,) = LINK_CRC.unpack_from(payload, LINK_FIELDS.size)
     if crc32c(overlay, crc32c(bytes(payload[: LINK_FIELDS.size]))) != crc:
         return None
-    return Link._make((*LINK_FIELDS.unpack_from(payload), overlay))
+    *fields, leader_epoch = LINK_FIELDS.unpack_from(payload)
+    return Link._make((*fields, overlay, leader_epoch))
 
 
 def pack_overlay(overlay: Overlay) -> bytes:

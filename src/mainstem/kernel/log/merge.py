@@ -27,7 +27,7 @@ from mainstem.kernel.log.layout import Link, body_name, pack_link, places_name, 
 from mainstem.kernel.log.places import Place
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.runs import RunWriter
-from mainstem.kernel.log.sidecar import FLAG_LINK, Sidecar, open_sidecar
+from mainstem.kernel.log.sidecar import Sidecar, open_sidecar, place_of
 from mainstem.model.batch import BATCH_OVERHEAD, LENGTH_END, MAGIC, SIGNED_FROM, read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Buffer, Disk, File
@@ -170,7 +170,7 @@ class _Merge:
                     continue
                 floor = self._job.floors.get(partition, 0)
                 for row in sidecar.raw_rows(partition):
-                    place = _place(sidecar.file_id, row)
+                    place = place_of(sidecar.file_id, row)
                     if place.link and place.last >= floor:
                         link = self._bodies.link(place, True)
                         if link.body_file in self._inside:
@@ -249,7 +249,7 @@ class _Merge:
             wanted: list[Place] = []
             start = end = 0
             for row in sidecar.raw_rows(partition):
-                _, flags, base, position, size, delta, _ = row
+                _, _, base, position, size, delta, _ = row
                 if base + delta < floor:
                     self._dropped += 1
                     continue
@@ -260,9 +260,7 @@ class _Merge:
                 if not wanted:
                     start = position
                 end = position + size
-                wanted.append(
-                    Place(sidecar.file_id, base, base + delta, position, size, bool(flags & FLAG_LINK))
-                )
+                wanted.append(place_of(sidecar.file_id, row))
             if wanted:
                 yield from self._read(wanted, start, end - start)
 
@@ -286,6 +284,7 @@ class _Merge:
             and header.base_offset == place.base
             and header.length + LENGTH_END == place.size
             and header.magic == MAGIC
+            and place.epoch in (-1, header.leader_epoch)
         ):
             return header.max_timestamp_ms
         path = self._bodies.file(place.file_id).path
@@ -319,8 +318,3 @@ class _Merge:
             else:
                 self._checked(place, data)
                 yield place, data
-
-
-def _place(file_id: int, row: tuple[int, ...]) -> Place:
-    _, flags, base, position, size, delta, _ = row
-    return Place(file_id, base, base + delta, position, size, bool(flags & FLAG_LINK))

@@ -16,7 +16,8 @@ from mainstem.kernel.log.scan import Rows
 class Place(NamedTuple):
     """Offsets base..last of a partition are the `size` bytes at `position` of file `file_id`.
 
-    With `link` set those bytes are a link's payload, otherwise they are a record batch.
+    With `link` set those bytes are a link's payload, otherwise they are a record batch. `epoch` is the leader
+    epoch in the batch's header, which the batch's own crc leaves out; -1 when the index does not know it.
     """
 
     file_id: int
@@ -25,6 +26,7 @@ class Place(NamedTuple):
     position: int
     size: int
     link: bool
+    epoch: int = -1
 
 
 class Span(NamedTuple):
@@ -66,6 +68,7 @@ class PlaceTable:
     __slots__ = (
         "_base",
         "_bytes",
+        "_epoch",
         "_last",
         "_link",
         "_position",
@@ -87,6 +90,7 @@ class PlaceTable:
         # Running maximum of the partition's timestamps in this file: sorted, though CreateTime is not.
         self._top_ms = array("q")
         self._link = bytearray()
+        self._epoch = array("i")
         self._bytes: dict[int, int] = {}
         # Bodies in other files, (file, position), that links in this one name: no merge may lose them.
         self.targets: set[tuple[int, int]] = set()
@@ -105,6 +109,7 @@ class PlaceTable:
         size: int,
         max_timestamp_ms: int,
         link: bool = False,
+        epoch: int = -1,
     ) -> None:
         row = len(self._base)
         rows = self._rows.get(partition)
@@ -118,6 +123,7 @@ class PlaceTable:
         self._size.append(size)
         self._top_ms.append(max_timestamp_ms)
         self._link.append(link)
+        self._epoch.append(epoch)
         # The partition learns of its row last: readers on other threads must find the columns filled.
         if rows is None:
             self._bytes[partition] = size
@@ -135,6 +141,7 @@ class PlaceTable:
         self._size.extend(found.sizes[start:end])
         self._top_ms.extend(found.tops[start:end])
         self._link.extend(bytes(end - start))
+        self._epoch.extend(found.epochs[start:end])
         tops, by_partition, total = self._top_ms, self._rows, self._bytes
         get = by_partition.get
         for row, partition, size in zip(
@@ -212,4 +219,5 @@ class PlaceTable:
             self._position[row],
             self._size[row],
             bool(self._link[row]),
+            self._epoch[row],
         )

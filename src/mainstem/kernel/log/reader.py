@@ -100,10 +100,15 @@ class BodyReader:
         return data
 
     def _checked(self, batch: memoryview, place: Place) -> memoryview:
-        base, length, _, magic, crc = _CHECKED.unpack_from(batch)
+        base, length, epoch, magic, crc = _CHECKED.unpack_from(batch)
         if crc32c(batch[_SIGNED_FROM:]) != crc:
             why = "does not match its crc"
-        elif base != place.base or length + LENGTH_END != place.size or magic != MAGIC:
+        elif (
+            base != place.base
+            or length + LENGTH_END != place.size
+            or magic != MAGIC
+            or place.epoch not in (-1, epoch)
+        ):
             why = "is not the one that the index names"
         else:
             return batch
@@ -135,7 +140,9 @@ class BodyReader:
         whole = link.first == 0 and link.records == header.record_count == header.last_offset_delta + 1
         if whole and not link.overlay and header.producer_id < 0:
             copy = bytearray(body)
-            place_batch(copy, link.base_offset, header.leader_epoch)
+            place_batch(copy, link.base_offset, link.leader_epoch)
             return copy
         headers = unpack_overlay(link.overlay).headers
-        return slice_batch(body, link.first, link.records, link.base_offset, headers)
+        return slice_batch(
+            body, link.first, link.records, link.base_offset, headers, leader_epoch=link.leader_epoch
+        )

@@ -14,7 +14,7 @@ from typing import Protocol
 from mainstem.kernel.log.layout import ENTRY_HEAD, MOVED_BODY, FrameKind, unpack_link
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.scan import Rows, Window, batch_rows
-from mainstem.model.batch import iter_batches, read_header
+from mainstem.model.batch import BatchHeader, iter_batches, read_header
 from mainstem.model.errors import FormatTooNew
 
 
@@ -77,13 +77,16 @@ class FrameReader:
             at = rows.positions[row] - origin
             replay(rows.partitions[row], view[at : at + rows.sizes[row]])
 
+    def _add(self, table: PlaceTable, partition: int, header: BatchHeader, position: int) -> None:
+        base, last, top_ms = header.base_offset, header.last_offset, header.max_timestamp_ms
+        table.add(partition, base, last, position, header.size, top_ms, epoch=header.leader_epoch)
+
     def _frame(
         self, kind: int, subject: int, payload: memoryview, position: int, table: PlaceTable, live: bool
     ) -> None:
         if kind == FrameKind.BATCH:  # in an atomic frame
             header = read_header(payload)
-            base, last = header.base_offset, header.last_offset
-            table.add(subject, base, last, position, len(payload), header.max_timestamp_ms)
+            self._add(table, subject, header, position)
             if live:
                 self.replay.batch(subject, payload)
         elif kind == FrameKind.DELTA:
@@ -105,8 +108,7 @@ class FrameReader:
                 self._frame(entry_kind, entry_subject, entry, position + at, table, live)
         elif kind == FrameKind.EXTENT:
             for at, header in iter_batches(payload):
-                base, last = header.base_offset, header.last_offset
-                table.add(subject, base, last, position + at, header.size, header.max_timestamp_ms)
+                self._add(table, subject, header, position + at)
         elif kind == FrameKind.MOVED:
             table.moved.extend(MOVED_BODY.iter_unpack(payload))
         elif kind != FrameKind.BODY:

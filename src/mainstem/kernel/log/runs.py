@@ -22,6 +22,7 @@ from mainstem.kernel.log.layout import (
 )
 from mainstem.kernel.log.places import Place
 from mainstem.kernel.log.sidecar import SidecarWriter
+from mainstem.model.batch import LENGTH_END, MAGIC_AT
 from mainstem.model.ports import Buffer, Disk
 
 EXTENT_BYTES = 1 << 20
@@ -68,7 +69,8 @@ class RunWriter:
         position = self._end + FRAME_HEAD_BYTES + self._extent_bytes
         self._extent.append(batch)
         self._extent_bytes += size
-        self._row(partition, Place(self.file_id, base, last, position, size, False), max_timestamp_ms)
+        epoch = int.from_bytes(batch[LENGTH_END:MAGIC_AT], "big", signed=True)
+        self._row(partition, Place(self.file_id, base, last, position, size, False, epoch), max_timestamp_ms)
         return position
 
     def reserve_link(self, partition: int, base: int, last: int, max_timestamp_ms: int, size: int) -> int:

@@ -18,8 +18,8 @@ from mainstem.model.ports import File
 # A file is read in windows of this size, so that recovery needs little memory however large the file.
 WINDOW_BYTES = 8 << 20
 _ROUND_BYTES = FRAME_HEAD_BYTES + ROUND.size
-# What an index needs of a batch's header: base offset, last offset delta, greatest timestamp.
-BATCH_ROW = Struct(">q15xi8xq")
+# What an index needs of a batch's header: base offset, leader epoch, last offset delta, greatest timestamp.
+BATCH_ROW = Struct(">q4xi7xi8xq")
 # Plain numbers: looking up a member of an enumeration costs as much as everything else in these loops.
 _BATCH, _ROUND, _SEAL = int(FrameKind.BATCH), int(FrameKind.ROUND), int(FrameKind.SEAL)
 _NO_OTHERS = frozenset((_BATCH, _ROUND, _SEAL))
@@ -99,6 +99,7 @@ class Rows:
     positions: list[int]
     sizes: list[int]
     tops: list[int]  # greatest timestamp of each batch
+    epochs: list[int]
     others: list[int]  # indexes of frames that are neither batch nor round nor seal
     before: list[int]  # for each of those, how many batches come before it
     round_number: int  # of the last round, 0 if there is none
@@ -120,10 +121,11 @@ def batch_rows(view: memoryview, origin: int, found: Scan) -> Rows:
     return Rows(
         partitions=[subjects[index] for index in batches],
         bases=[row[0] for row in rows],
-        lasts=[row[0] + row[1] for row in rows],
+        lasts=[row[0] + row[2] for row in rows],
         positions=at,
         sizes=[sizes[index] for index in batches],
-        tops=[row[2] for row in rows],
+        tops=[row[3] for row in rows],
+        epochs=[row[1] for row in rows],
         others=others,
         before=[bisect_left(batches, index) for index in others],
         round_number=round_number,

@@ -43,6 +43,9 @@ BLOCK_CRC = Struct("<I")
 LINK_TARGET = Struct("<QQ")
 MOVED = Struct("<QQQ")
 FLAG_LINK = 1
+# The upper 24 bits of a row's flags: leader epoch + 1, or 0 when it is not known.
+EPOCH_SHIFT = 8
+EPOCHS = 1 << 24
 # Blocks kept in memory per file: enough that a reader that walks on does not read a block twice.
 CACHED_BLOCKS = 32
 
@@ -71,6 +74,8 @@ class SidecarWriter:
         entry[5] = max(entry[5], max_timestamp_ms)
         entry[6] += place.size
         flags = FLAG_LINK if place.link else 0
+        if place.epoch + 1 < EPOCHS:
+            flags |= (place.epoch + 1) << EPOCH_SHIFT
         self._block += ROW.pack(
             partition, flags, place.base, place.position, place.size, place.last - place.base, entry[5]
         )
@@ -251,8 +256,7 @@ class Sidecar:
             row += count
 
     def _place(self, fields: tuple[int, ...]) -> Place:
-        _, flags, base, position, size, delta, _ = fields
-        return Place(self.file_id, base, base + delta, position, size, bool(flags & FLAG_LINK))
+        return place_of(self.file_id, fields)
 
     def _row(self, row: int, wait: bool) -> tuple[int, ...]:
         block_number, at = divmod(row, ROWS_PER_BLOCK)
@@ -275,6 +279,12 @@ class Sidecar:
             self._cache.pop(list(self._cache)[0], None)  # noqa: RUF015
         self._cache[number] = block
         return block
+
+
+def place_of(file_id: int, row: tuple[int, ...]) -> Place:
+    _, flags, base, position, size, delta, _ = row
+    epoch = (flags >> EPOCH_SHIFT) - 1
+    return Place(file_id, base, base + delta, position, size, bool(flags & FLAG_LINK), epoch)
 
 
 def open_sidecar(disk: Disk, path: str) -> Sidecar:
