@@ -101,7 +101,7 @@ def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]
         bar = verdict.bar
         say(f"  => {bar.metric} {bar.show(verdict.value)}, {bar.level} {bar.describe()}: {word(verdict)}")
     if outcome.error:
-        say(f"  => not complete: {outcome.error}")
+        say(f"  => not complete: {outcome.error.splitlines()[0]}")
     return outcome
 
 
