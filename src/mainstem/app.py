@@ -9,15 +9,28 @@ import gc
 import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from mainstem.broker.access import OpenAccess
+from mainstem.broker.access import Access, AclAccess, OpenAccess
+from mainstem.broker.access.sasl import Authenticator
 from mainstem.broker.broker import Broker
 from mainstem.broker.chores import Chores
 from mainstem.broker.options import BrokerOptions
-from mainstem.config import Config, Endpoint, check_exposure
+from mainstem.config import (
+    Config,
+    Endpoint,
+    check_exposure,
+    denies_by_default,
+    has_tls,
+    is_loopback,
+    mechanisms_offered,
+    read_token,
+    read_users,
+    server_context,
+)
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.server import KafkaServer, ServerLimits
 from mainstem.fronts.kafka.session import Listener
@@ -37,12 +50,15 @@ class App:
 
     broker: Broker
     chores: Chores
+    access: Access
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.listening: dict[str, Endpoint] = {}
         self._kafka: list[KafkaServer] = []
         self._http: list[HttpServer] = []
+        self._http_tls: list[ssl.SSLContext] = []
+        self._authenticators: list[Authenticator] = []
         self._ready = False
 
     async def start(self) -> None:
@@ -51,6 +67,7 @@ class App:
         self.chores = Chores(self.broker)
         self.chores.start()
         try:
+            await self._set_up_access()
             budget = Budget(self.config.server.max_buffered_bytes)
             for name, endpoint in self.config.listeners().items():
                 protocol, _, _ = name.partition("+")
@@ -74,6 +91,8 @@ class App:
             await kafka.stop()
         for http in self._http:
             await http.close()
+        for authenticator in self._authenticators:
+            authenticator.close()
         await self.chores.stop()
         await self.broker.close()
         if self.config.server.ready_file is not None:
@@ -83,25 +102,94 @@ class App:
 
     async def _start_kafka(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
         server = self.config.server
-        advertised = server.advertise.get(name) or server.advertise.get("kafka")
+        advertised = server.advertise.get(name)
+        security = self.config.security
+        required = security.authentication == "required"
+        mechanisms = mechanisms_offered(security.sasl_mechanisms, name, endpoint) if required else ()
+        authenticator = Authenticator(self.broker.access, mechanisms, self.broker.security.new_nonce)
+        self._authenticators.append(authenticator)
         listener = Listener(
             name,
             self.broker,
-            OpenAccess(),
+            self.access,
             advertised=(advertised.host, advertised.port) if advertised else None,
+            needs_authentication=required,
+            authenticator=authenticator if mechanisms else None,
             max_request_bytes=server.max_request_bytes,
             max_response_bytes=server.max_response_bytes,
         )
         kafka = KafkaServer(listener, _limits(self.config), budget)
-        host, port = await kafka.start(endpoint.host, endpoint.port)
+        tls = self._tls() if has_tls(name) else None
+        host, port = await kafka.start(endpoint.host, endpoint.port, tls)
         self._kafka.append(kafka)
         return Endpoint(host, port)
 
     async def _start_http(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
         routes = health_routes(self.broker.meters, lambda: None if self._ready else "starting or stopping")
-        http = await serve_http(endpoint.host, endpoint.port, routes, access=HttpAccess())
+        token_file = self.config.security.http_token_file
+        access = HttpAccess(
+            token=read_token(token_file) if token_file is not None else None,
+            any_host=not is_loopback(endpoint.host),
+        )
+        tls = self._tls(client_auth="none") if has_tls(name) else None
+        http = await serve_http(endpoint.host, endpoint.port, routes, access=access, tls=tls)
+        if tls is not None:
+            self._http_tls.append(tls)
         self._http.append(http)
         return Endpoint(endpoint.host, http.port)
+
+    # --- security --------------------------------------------------------------------------------
+
+    async def _set_up_access(self) -> None:
+        """Users, rules and certificates, before anybody can connect."""
+        security = self.config.security
+        if any(map(has_tls, self.config.listeners())):
+            self._tls()  # what is wrong with the files is said before a port is open
+        if security.authentication == "off" and security.acl_default == "auto":
+            self.access = OpenAccess()
+        else:
+            self.access = AclAccess(
+                self.broker.access.acls,
+                security.superusers,
+                allow_by_default=not denies_by_default(self.config),
+            )
+        if security.users_file is not None:
+            made = await self.broker.security.add_first_users(read_users(security.users_file))
+            if made:
+                events.event("users made", file=str(security.users_file), users=", ".join(made))
+        if security.authentication != "off":
+            await self.broker.security.prepare_logins()
+            if not self.broker.access.users and security.tls_client_auth == "none":
+                events.warning("nobody can log in yet", why="there are no users: set security.users_file")
+        for name, endpoint in self.config.listeners().items():
+            if not has_tls(name) and not is_loopback(endpoint.host):
+                events.warning("a listener beyond loopback without TLS", listener=name, where=str(endpoint))
+
+    def _tls(self, client_auth: str | None = None) -> ssl.SSLContext:
+        security = self.config.security
+        return server_context(
+            security.tls_cert_file,
+            security.tls_key_file,
+            security.tls_ca_file,
+            client_auth or security.tls_client_auth,
+        )
+
+    def reload_certificates(self) -> None:
+        """From the same files, for connections made from now on. What cannot be read changes nothing."""
+        try:
+            tls = self._tls() if any(map(has_tls, self.listening)) else None
+        except InvalidConfig as error:
+            events.error("certificates kept as they were", why=str(error))
+            return
+        if tls is None:
+            return
+        for kafka in self._kafka:
+            if kafka.tls is not None:
+                kafka.tls = tls
+        security = self.config.security
+        for context in self._http_tls:
+            context.load_cert_chain(str(security.tls_cert_file), security.tls_key_file)
+        events.event("certificates loaded again", file=str(security.tls_cert_file))
 
     def _write_ready_file(self) -> None:
         path = self.config.server.ready_file
@@ -186,6 +274,8 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
     sys.setswitchinterval(config.journal.switch_interval_us / 1e6)
     app = App(config)
     await app.start()
+    if any(map(has_tls, app.listening)):
+        loop.add_signal_handler(signal.SIGHUP, app.reload_certificates)
     # What start-up made stays: the collector need not look at it again. What requests make dies young and
     # holds no cycles, so it is looked at seldom.
     gc.collect()

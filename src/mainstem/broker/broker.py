@@ -11,6 +11,8 @@ import base64
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from mainstem.broker.access.book import AccessBook, AccessDelta
+from mainstem.broker.access.security import Security
 from mainstem.broker.groups import GroupCoordinator
 from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Partition, Topic
@@ -73,6 +75,7 @@ class Broker:
     reading: Reading
     transactions: Transactions
     groups: GroupCoordinator
+    security: Security
 
     def __init__(self, options: BrokerOptions, clock: Clock, chance: Chance) -> None:
         self.options = options
@@ -80,6 +83,7 @@ class Broker:
         self.chance = chance
         self.topics = Topics(Policies(options.topic_defaults))
         self.offsets = GroupOffsets()
+        self.access = AccessBook()
         self.coordinator = TransactionCoordinator(
             options.max_transaction_timeout_ms, options.transactional_id_expiry_ms
         )
@@ -90,6 +94,7 @@ class Broker:
             ),
             Section.OFFSETS: part(self.offsets, OffsetDelta),
             Section.TRANSACTIONS: part(self.coordinator, CoordinatorDelta),
+            Section.ACCESS: part(self.access, AccessDelta),
         }
         self.meters = Meters()
         self._lock: object = None
@@ -130,6 +135,7 @@ class Broker:
             self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
         )
         self.groups = GroupCoordinator(self.store, self.offsets, self.clock, self.chance, options)
+        self.security = Security(self.access, self.store, self.chance)
         log.start(asyncio.get_running_loop().call_soon)
         return self
 

@@ -4,7 +4,13 @@
 setting with its help. Rooms below this one take plain values, never a `Config`.
 """
 
-from mainstem.config.exposure import check_exposure, denies_by_default, is_loopback
+from mainstem.config.exposure import (
+    check_exposure,
+    denies_by_default,
+    has_tls,
+    is_loopback,
+    mechanisms_offered,
+)
 from mainstem.config.kinds import Endpoint, parse_endpoint
 from mainstem.config.load import (
     SETTINGS,
@@ -15,6 +21,7 @@ from mainstem.config.load import (
     read_file,
     suggestion,
 )
+from mainstem.config.secret_files import read_token, read_users
 from mainstem.config.sections import (
     USUAL_PORTS,
     Config,
@@ -28,6 +35,7 @@ from mainstem.config.sections import (
     Topics,
     Transactions,
 )
+from mainstem.config.tls import server_context
 
 __all__ = [
     "SETTINGS",
@@ -48,9 +56,14 @@ __all__ = [
     "check_exposure",
     "denies_by_default",
     "find_file",
+    "has_tls",
     "is_loopback",
     "load",
+    "mechanisms_offered",
     "parse_endpoint",
     "read_file",
+    "read_token",
+    "read_users",
+    "server_context",
     "suggestion",
 ]

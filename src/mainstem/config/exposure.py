@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 
+from mainstem.config.kinds import Endpoint
 from mainstem.config.sections import Config
 from mainstem.model.errors import InvalidConfig
+
+PLAIN = "PLAIN"
 
 
 def is_loopback(host: str) -> bool:
@@ -15,6 +18,11 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return host == "localhost"
     return address.is_loopback
+
+
+def has_tls(listener: str) -> bool:
+    """A listener's name is its protocol, and `+tls` if it speaks it through TLS."""
+    return listener.endswith("+tls")
 
 
 def check_exposure(config: Config) -> None:
@@ -28,11 +36,17 @@ def check_exposure(config: Config) -> None:
                 raise InvalidConfig(f"{where}: set security.http_token_file, or listen on 127.0.0.1")
         elif config.security.authentication == "off":
             raise InvalidConfig(f"{where}: set security.authentication to required, or listen on 127.0.0.1")
-        elif not _someone_can_log_in(config, name):
+        elif not _someone_can_log_in(config, name, endpoint):
             raise InvalidConfig(
-                f"{where} and nobody could log in: set security.sasl_mechanisms, "
+                f"{where} and nobody could log in: set security.sasl_mechanisms (PLAIN is for +tls only), "
                 "or use a +tls listener with security.tls_client_auth"
             )
+
+
+def mechanisms_offered(configured: tuple[str, ...], listener: str, endpoint: Endpoint) -> tuple[str, ...]:
+    """Ways to log in at a listener. PLAIN hands over the password: never unprotected over a network."""
+    protected = has_tls(listener) or is_loopback(endpoint.host)
+    return tuple(name for name in configured if protected or name != PLAIN)
 
 
 def denies_by_default(config: Config) -> bool:
@@ -42,6 +56,6 @@ def denies_by_default(config: Config) -> bool:
     return config.security.acl_default == "deny"
 
 
-def _someone_can_log_in(config: Config, listener: str) -> bool:
-    by_certificate = listener.endswith("+tls") and config.security.tls_client_auth != "none"
-    return by_certificate or bool(config.security.sasl_mechanisms)
+def _someone_can_log_in(config: Config, listener: str, endpoint: Endpoint) -> bool:
+    by_certificate = has_tls(listener) and config.security.tls_client_auth != "none"
+    return by_certificate or bool(mechanisms_offered(config.security.sasl_mechanisms, listener, endpoint))

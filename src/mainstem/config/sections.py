@@ -334,16 +334,6 @@ PLANNED = frozenset(
         "groups.consumer_session_timeout_ms",
         "groups.consumer_heartbeat_interval_ms",
         "groups.consumer_assignors",
-        "security.authentication",
-        "security.sasl_mechanisms",
-        "security.users_file",
-        "security.superusers",
-        "security.acl_default",
-        "security.tls_cert_file",
-        "security.tls_key_file",
-        "security.tls_ca_file",
-        "security.tls_client_auth",
-        "security.http_token_file",
     }
 )
 

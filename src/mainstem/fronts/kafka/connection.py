@@ -64,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reserved = 0
         self._closed = False
         self._send_planned = False
+        self.opened_at = 0.0
         self.last_active = 0.0
         self.peer = "unknown"
 
@@ -75,7 +76,10 @@ class Connection(asyncio.BufferedProtocol):
         peername = transport.get_extra_info("peername") or ("local", 0)
         sockname = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
         self.peer = f"{peername[0]}:{peername[1]}"
-        self.session = self._dispatcher.new_session(str(peername[0]), (str(sockname[0]), int(sockname[1])))
+        dialled = (str(sockname[0]), int(sockname[1]))
+        tls = transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        self.session = self._dispatcher.new_session(str(peername[0]), dialled, certificate)
         self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
         refused = self._server.opened(self)
         if refused:
@@ -156,6 +160,9 @@ class Connection(asyncio.BufferedProtocol):
             chunks += answer.chunks or ()
         if chunks and not self._closed:
             self._write(chunks)
+            if self.session.ending:
+                self.fail(self.session.ending)
+                return
             self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
             if self._inbox.buffered or self._paused_reading:
                 self._work()

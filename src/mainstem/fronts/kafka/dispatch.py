@@ -7,13 +7,14 @@ Produce and Fetch answer through callbacks, because they decide the broker's spe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from mainstem.broker.access.certificate import principal_of_certificate
 from mainstem.fronts.kafka.codes import UNSUPPORTED_VERSION
 from mainstem.fronts.kafka.session import Listener, Request, Session
 from mainstem.fronts.kafka.versions import api_versions
-from mainstem.model.errors import InvalidRequest, MainstemError, UnsupportedVersion
+from mainstem.model.errors import InvalidPrincipal, InvalidRequest, MainstemError, UnsupportedVersion
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Buffer
 from mainstem.wire.kafka.api_versions import ApiVersionsResponse
@@ -24,6 +25,7 @@ from mainstem.wire.kafka.frames import RequestHeader, decode_request_header, enc
 events = get_log(__name__)
 
 Handler = Callable[[Request, Any], Awaitable[Any]]
+RawLogin = Callable[[Session, bytes], Awaitable[bytes]]
 
 
 class Answer:
@@ -68,6 +70,7 @@ class Dispatcher:
         handlers: dict[ApiKey, Handler],
         hot: dict[ApiKey, HotHandler],
         open_before_login: frozenset[ApiKey],
+        raw_login: RawLogin,
         max_bytes_before_authentication: int = 64 << 10,
     ) -> None:
         self.listener = listener
@@ -78,13 +81,22 @@ class Dispatcher:
             int(key): pair for key, pair in listener.versions.items()
         }
         self._open_before_login: frozenset[int] = open_before_login
+        self._raw_login = raw_login
         self.max_bytes_before_authentication = max_bytes_before_authentication
         requests = listener.broker.meters.counter("mainstem_kafka_requests", "Requests taken, by API", "api")
         self._counters = {key: requests.at(SPECS[key].name) for key in self._versions}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def new_session(self, host: str, dialled: tuple[str, int]) -> Session:
-        return Session(self.listener, host, dialled, authenticated=not self.listener.needs_authentication)
+    def new_session(self, host: str, dialled: tuple[str, int], certificate: bytes | None = None) -> Session:
+        session = Session(self.listener, host, dialled, authenticated=not self.listener.needs_authentication)
+        if certificate:
+            # It was checked against the trusted ones: that is as good as a login.
+            try:
+                session.principal = principal_of_certificate(certificate)
+                session.authenticated = True
+            except InvalidPrincipal as error:
+                session.ending = str(error)
+        return session
 
     def max_bytes(self, session: Session) -> int:
         """A stranger gets little memory."""
@@ -94,6 +106,10 @@ class Dispatcher:
 
     def start(self, session: Session, frame: memoryview, on_ready: Callable[[], None]) -> Answer | None:
         """Begin to answer a request. None: the client wants no answer. Raises to close the connection."""
+        if session.takes_raw_tokens:
+            answer = Answer(on_ready)
+            self._spawn(self._run_raw(session, bytes(frame), answer), answer)
+            return answer
         header, position = decode_request_header(frame)
         key = header.api_key
         versions = self._versions.get(key)
@@ -136,12 +152,24 @@ class Dispatcher:
         message, _ = decoder(spec.request, version)(frame, position)
         request = Request(session, version, header.client_id or "")
         answer = Answer(on_ready)
-        task = asyncio.get_running_loop().create_task(self._run(spec, header, request, message, answer))
+        self._spawn(self._run(spec, header, request, message, answer), answer)
+        return answer
+
+    def _spawn(self, work: Coroutine[Any, Any, None], answer: Answer) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         answer.on_cancel = task.cancel
         # The loop keeps only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return answer
+
+    async def _run_raw(self, session: Session, token: bytes, answer: Answer) -> None:
+        """The oldest way to log in: tokens without headers, and a closed connection for a wrong one."""
+        try:
+            reply = await self._raw_login(session, token)
+        except MainstemError as error:
+            answer.fail(str(error))
+        else:
+            answer.ready([len(reply).to_bytes(4, "big") + reply])
 
     async def _run(
         self, spec: ApiSpec, header: RequestHeader, request: Request, message: Any, answer: Answer

@@ -11,7 +11,9 @@ from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.connection import Connection
 from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.handlers import HANDLERS, HOT_HANDLERS, OPEN_BEFORE_LOGIN
+from mainstem.fronts.kafka.handlers.sasl import raw_login
 from mainstem.fronts.kafka.session import Listener
+from mainstem.fronts.kafka.tls_gate import TlsGate
 from mainstem.fronts.kafka.versions import offered
 from mainstem.model.logs import get_log
 
@@ -41,10 +43,12 @@ class KafkaServer:
             HANDLERS,
             HOT_HANDLERS,
             OPEN_BEFORE_LOGIN,
+            raw_login,
             limits.max_bytes_before_authentication,
         )
         self._connections: set[Connection] = set()
         self._per_peer: dict[str, int] = {}
+        self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
         self._server: asyncio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -53,17 +57,22 @@ class KafkaServer:
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
         """Listen; the address, with the port that was free if 0 was asked for."""
+        self.tls = tls
         self._server = await self._loop.create_server(
-            lambda: Connection(self, self._dispatcher),
+            self._new_protocol,
             host,
             port,
-            ssl=tls,
             backlog=1024,
-            ssl_handshake_timeout=self.limits.handshake_ms / 1000 if tls else None,
         )
         self._watch = self._loop.create_task(self._watch_over())
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    def _new_protocol(self) -> asyncio.BaseProtocol:
+        connection = Connection(self, self._dispatcher)
+        if self.tls is None:
+            return connection
+        return TlsGate(connection, self.tls, self.limits.handshake_ms)
 
     def now(self) -> float:
         return self._loop.time()
@@ -90,7 +99,7 @@ class KafkaServer:
         host = connection.session.host
         self._connections.add(connection)
         self._per_peer[host] = self._per_peer.get(host, 0) + 1
-        connection.last_active = self.now()
+        connection.opened_at = connection.last_active = self.now()
         if len(self._connections) > self.limits.max_connections:
             return f"more than {self.limits.max_connections} connections"
         if self._per_peer[host] > self.limits.max_connections_per_peer:
@@ -114,7 +123,9 @@ class KafkaServer:
             now = self.now()
             for connection in list(self._connections):
                 silent_ms = (now - connection.last_active) * 1000
-                if not connection.session.authenticated and silent_ms > limits.handshake_ms:
+                open_ms = (now - connection.opened_at) * 1000
+                if not connection.session.authenticated and open_ms > limits.handshake_ms:
+                    # However busy it was: a byte now and then keeps nobody connected.
                     connection.fail("no authentication in time")
                 elif connection.holds_memory and silent_ms > limits.stall_ms:
                     connection.fail(f"a request stalled for {limits.stall_ms} ms")

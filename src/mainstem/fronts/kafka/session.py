@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mainstem.broker.access import ANONYMOUS, Access
+from mainstem.broker.access.sasl import Authenticator, Exchange
 from mainstem.broker.broker import Broker
 from mainstem.model.errors import NotAuthorized
 from mainstem.wire.kafka.apis import ApiKey
@@ -19,6 +20,7 @@ class Listener:
     access: Access
     advertised: tuple[str, int] | None = None
     needs_authentication: bool = False
+    authenticator: Authenticator | None = None  # None: there is no logging in here
     max_request_bytes: int = 100 << 20
     max_response_bytes: int = 55 << 20
     versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)  # offered, by API
@@ -32,7 +34,10 @@ class Session:
     principal: str = ANONYMOUS
     authenticated: bool = False
     software: str = ""  # name and version that the client gave of itself
-    state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
+    exchange: Exchange | None = None  # a login under way
+    takes_raw_tokens: bool = False  # the next frame is a SASL token without a header
+    logged_in: bool = False  # by SASL; a certificate may be replaced by a login, a login only renewed
+    ending: str = ""  # why the connection is to be closed once the answers so far are sent
 
     @property
     def broker(self) -> Broker:
@@ -44,6 +49,10 @@ class Session:
 
     def allows(self, operation: str, kind: str, name: str) -> bool:
         return self.listener.access.allows(self.principal, self.host, operation, kind, name)
+
+    def allows_any(self, operation: str, kind: str) -> bool:
+        """Whether it is allowed for some resource of the kind."""
+        return self.listener.access.allows_any(self.principal, self.host, operation, kind)
 
     def require(self, operation: str, kind: str, name: str) -> None:
         if not self.allows(operation, kind, name):

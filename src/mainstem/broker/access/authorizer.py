@@ -1,0 +1,112 @@
+"""The decision: may this principal, from this host, do that to this resource?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from mainstem.broker.access.acls import ALLOW, DENY, IMPLIED_BY, LITERAL, PREFIXED, Acl, AclTable
+
+ANONYMOUS = "User:ANONYMOUS"
+# Decisions remembered; a client that asks about ever new names makes it start over, not grow.
+MAX_REMEMBERED = 100_000
+
+
+class Access(Protocol):
+    """Operations and kinds are Kafka's words in lower case: "read", "topic"."""
+
+    def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool: ...
+
+    def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
+        """Whether there is some resource of the kind, existing or not, for which `allows` would say yes."""
+
+
+class OpenAccess:
+    """Everybody may do everything: authentication is off and nobody asked for more."""
+
+    def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
+        return True
+
+    def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
+        return True
+
+
+class AclAccess:
+    """ACLs decide: a denial wins over any allowance; superusers are exempt; where no ACL speaks, the default.
+
+    Called for every partition of every request, also by reader threads, so decisions are remembered. A
+    change of the ACLs is noticed by its version: it counts from the next call on.
+    """
+
+    def __init__(self, acls: AclTable, superusers: Iterable[str] = (), *, allow_by_default: bool) -> None:
+        self._acls = acls
+        self._superusers = frozenset(map(principal_of, superusers))
+        self._default = allow_by_default
+        # With the version of the rules they follow from, as one value: threads see both change at once.
+        self._memory: tuple[int, dict[tuple[str, str, str, str, str], bool]] = (acls.version, {})
+
+    def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
+        # The dictionary is replaced, never cleared: a thread that decided by the old rules writes what it
+        # found into the old one.
+        version, remembered = self._memory
+        if version != self._acls.version or len(remembered) >= MAX_REMEMBERED:
+            remembered = {}
+            self._memory = (self._acls.version, remembered)
+        key = (principal, host, operation, kind, name)
+        allowed = remembered.get(key)
+        if allowed is None:
+            allowed = remembered[key] = self._decide(principal, host, operation, kind, name)
+        return allowed
+
+    def _decide(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
+        if principal in self._superusers:
+            return True
+        # A thread may look while the loop changes a list of rules: then look again.
+        while True:
+            try:
+                acls = list(self._acls.speaking_of(kind, name))
+                break
+            except RuntimeError:
+                continue
+        if not acls:
+            return self._default
+        mine = [acl for acl in acls if acl.speaks_of(principal, host)]
+        return not _denied(mine, operation) and _allowed(mine, operation)
+
+    def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
+        if principal in self._superusers:
+            return True
+        acls = self._acls.of_kind(kind)
+        mine = [acl for acl in acls if acl.speaks_of(principal, host)]
+        denials = [acl for acl in mine if acl.permission == DENY and acl.operation in (operation, "all")]
+        if any(_covers_everything(acl) for acl in denials):
+            return False
+        if self._default:
+            return True  # a name that no rule speaks of can always be made up
+        allowances = [acl for acl in mine if _allowed([acl], operation)]
+        return any(not any(_covers(denial, acl) for denial in denials) for acl in allowances)
+
+
+def principal_of(name: str) -> str:
+    """`admin` and `User:admin` are the same."""
+    return name if ":" in name else f"User:{name}"
+
+
+def _denied(acls: Iterable[Acl], operation: str) -> bool:
+    return any(acl.permission == DENY and acl.operation in (operation, "all") for acl in acls)
+
+
+def _allowed(acls: Iterable[Acl], operation: str) -> bool:
+    enough = ("all", *IMPLIED_BY.get(operation, (operation,)))
+    return any(acl.permission == ALLOW and acl.operation in enough for acl in acls)
+
+
+def _covers_everything(acl: Acl) -> bool:
+    return acl.pattern == LITERAL and acl.name == "*"
+
+
+def _covers(denial: Acl, allowance: Acl) -> bool:
+    """Whether every resource that the one allows, the other denies."""
+    if denial.pattern == PREFIXED:
+        return not _covers_everything(allowance) and allowance.name.startswith(denial.name)
+    return allowance.pattern == LITERAL and allowance.name == denial.name
