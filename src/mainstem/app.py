@@ -254,6 +254,7 @@ def broker_options(config: Config) -> BrokerOptions:
         group_max_size=config.groups.max_size,
         group_consumer_session_ms=config.groups.consumer_session_timeout_ms,
         group_consumer_heartbeat_ms=config.groups.consumer_heartbeat_interval_ms,
+        group_consumer_assignors=config.groups.consumer_assignors,
         offsets_retention_ms=config.groups.offsets_retention_ms,
         offset_metadata_max_bytes=config.groups.max_offset_metadata_bytes,
         retention_check_ms=config.merge.retention_check_interval_ms,

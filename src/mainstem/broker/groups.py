@@ -128,6 +128,7 @@ class GroupCoordinator:
                 session_timeout_ms=options.group_consumer_session_ms,
                 heartbeat_interval_ms=options.group_consumer_heartbeat_ms,
                 max_members=options.group_max_size,
+                assignors=options.group_consumer_assignors,
             ),
         )
         self._timer: asyncio.TimerHandle | None = None

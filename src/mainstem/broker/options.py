@@ -29,6 +29,7 @@ class BrokerOptions:
     group_max_size: int = 1_000_000
     group_consumer_session_ms: int = 45_000
     group_consumer_heartbeat_ms: int = 5000
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     offsets_retention_ms: int = 7 * DAY_MS
     offset_metadata_max_bytes: int = 4096
     retention_check_ms: int = 300_000

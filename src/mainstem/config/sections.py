@@ -331,9 +331,6 @@ PLANNED = frozenset(
         "merge.level0_files",
         "merge.max_bytes_per_second",
         "merge.memory_bytes",
-        "groups.consumer_session_timeout_ms",
-        "groups.consumer_heartbeat_interval_ms",
-        "groups.consumer_assignors",
     }
 )
 

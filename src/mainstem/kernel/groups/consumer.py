@@ -45,7 +45,6 @@ from mainstem.model.errors import (
     UnsupportedAssignor,
 )
 
-DEFAULT_ASSIGNOR = "uniform"
 SESSION, REVOCATION = "session", "revocation"  # the two kinds of deadline
 
 
@@ -62,7 +61,7 @@ class ConsumerGroup:
         self._target: dict[str, frozenset[Partition]] = {}
         self._owners: dict[Partition, str] = {}  # of every partition that a member holds or may still hold
         self._subscriptions = Subscriptions(self._limits.pattern_refresh_ms)
-        self._assignor = DEFAULT_ASSIGNOR
+        self._assignor = self._limits.assignors[0]
         self._someone_left = False  # since the last target; what it wanted may be nobody's wish now
         self._deadlines: Deadlines[tuple[str, str]] = Deadlines()  # (kind, member id)
 
@@ -72,6 +71,9 @@ class ConsumerGroup:
         if self._dead:
             raise CoordinatorClosing(self.group_id)
         check_heartbeat(request)
+        if request.assignor is not None and request.assignor not in self._limits.assignors:
+            offered = ", ".join(self._limits.assignors)
+            raise UnsupportedAssignor(f"{request.assignor!r}; this broker has {offered}")
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leave(request, now_ms)
         tried = self._subscriptions.tried(request.topic_regex, topics)
@@ -273,7 +275,8 @@ class ConsumerGroup:
             return
         if members_changed:
             votes = Counter(member.assignor for member in members if member.assignor is not None)
-            self._assignor = min(votes, key=lambda name: (-votes[name], name), default=DEFAULT_ASSIGNOR)
+            default = self._limits.assignors[0]
+            self._assignor = min(votes, key=lambda name: (-votes[name], name), default=default)
             self._someone_left = False
         readers = [
             Reader(member.member_id, member.instance_id, self._subscriptions.topic_ids_of(member))
@@ -335,5 +338,3 @@ def check_heartbeat(request: ConsumerHeartbeat) -> None:
             raise InvalidRequest("a member that joins owns nothing, and says so")
         if request.topic_names is None and request.topic_regex is None:
             raise InvalidRequest("a member that joins names its topics or a pattern")
-    if request.assignor is not None and request.assignor not in ASSIGNORS:
-        raise UnsupportedAssignor(f"{request.assignor!r}; there are {', '.join(ASSIGNORS)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from mainstem.kernel.groups.assignors import Partition
+from mainstem.kernel.groups.assignors import ASSIGNORS, Partition
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -31,6 +31,7 @@ class ConsumerLimits:
     max_members: int = 2**31 - 1
     # A pattern is tried on every topic, so after topics came or went it is not tried again at once.
     pattern_refresh_ms: int = 5_000
+    assignors: tuple[str, ...] = tuple(ASSIGNORS)  # that members may choose; the first is the default
 
 
 @dataclass(frozen=True, slots=True)
