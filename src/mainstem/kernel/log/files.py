@@ -107,7 +107,11 @@ class Files:
             file.pwritev([file_head(FileKind.JOURNAL, file_id)], 0)
             file.fsync()
             self.disk.sync_folder(self.path("files"))
-            self.change(lambda now: replace(now, journals=(*now.journals, JournalEntry(file_id))))
+            self.change(
+                lambda now: replace(
+                    now, journals=(*now.journals, JournalEntry(file_id, capacity=self.file_bytes))
+                )
+            )
         except OSError:
             # The manifest does not name it, or this would be StorageFailed.
             file.close()

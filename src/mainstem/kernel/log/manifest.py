@@ -27,10 +27,14 @@ SPARE_BYTES = 64 << 10
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
-    """A journal file in writing order. Open ones have size 0; a sealed one ends at `size`."""
+    """A journal file in writing order. Open ones have size 0; a sealed one ends at `size`.
+
+    An open one has at least the `capacity` bytes that were taken for it: fewer means that it was cut.
+    """
 
     file_id: int
     size: int = 0
+    capacity: int = 0
 
 
 class RunEntry(msgspec.Struct, frozen=True):

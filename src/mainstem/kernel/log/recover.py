@@ -149,8 +149,8 @@ def _read_journals(files: Files, reader: FrameReader, sealed: list[Places], warn
 def _read_journal(file: File, entry: JournalEntry, reader: FrameReader, table: PlaceTable) -> int:
     """Replay one file; where its frames end. A bad frame that was promised is an error."""
     limit = entry.size or file.size()
-    if file.size() < limit:
-        raise CorruptFile(file.path, file.size(), f"the file should have {limit} bytes")
+    if file.size() < max(limit, entry.capacity if not entry.size else 0):
+        raise CorruptFile(file.path, file.size(), f"the file should have {max(limit, entry.capacity)} bytes")
     end, why = FILE_HEAD.size, "end"
     for window in scan_file(file, FILE_HEAD.size, entry.file_id, limit):
         reader.take(window, entry.file_id, table)
