@@ -134,7 +134,8 @@ class BodyReader:
         link = self.link(place, wait)
         body = memoryview(self._read(link.body_file, link.body_position, link.body_size, wait))
         header = read_header(body)
-        if header.size != link.body_size or crc32c(body[_SIGNED_FROM:]) != header.crc:
+        sound = header.size == link.body_size and header.magic == MAGIC
+        if not sound or crc32c(body[_SIGNED_FROM:]) != header.crc:
             path = self.file(link.body_file).path
             raise CorruptFile(path, link.body_position, "a linked body does not match its crc")
         whole = link.first == 0 and link.records == header.record_count == header.last_offset_delta + 1
