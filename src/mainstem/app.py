@@ -281,7 +281,7 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
     # holds no cycles, so it is looked at seldom.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(10_000, 20, 50)
     try:
         started(app)
         await stop.wait()

@@ -4,9 +4,9 @@ Kafka answers the requests of a connection in the order they came. Produce reque
 together (their bytes share a round); any other request waits until those before it are answered, and later
 ones wait for it, so a handler never sees a connection's requests overtake each other.
 
-Backpressure: at most MAX_IN_FLIGHT requests are under way; a client that does not read its answers, or that
-sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received only while the server's
-budget has room for it.
+Backpressure: at most MAX_IN_FLIGHT requests, or MAX_IN_FLIGHT_BYTES, are under way; a client that does not
+read its answers, or that sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received
+only while the server's budget has room for it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from mainstem.wire.kafka.apis import ApiKey
 events = get_log(__name__)
 
 MAX_IN_FLIGHT = 128
+MAX_IN_FLIGHT_BYTES = 16 << 20
 # Answers up to this size together are joined into one write.
 SMALL_WRITE = 64 << 10
 LARGE_FRAME = 1 << 20
@@ -64,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reserved = 0
         self._closed = False
         self._send_planned = False
+        self._in_flight_bytes = 0  # of the requests that the answers in line belong to
         self.opened_at = 0.0
         self.last_active = 0.0
         self.peer = "unknown"
@@ -127,7 +129,9 @@ class Connection(asyncio.BufferedProtocol):
         answers = self._answers
         if not answers:
             return not self._paused_writing
-        if self._paused_writing or len(answers) >= MAX_IN_FLIGHT or not answers[-1].may_be_followed:
+        if self._paused_writing or not answers[-1].may_be_followed:
+            return False
+        if len(answers) >= MAX_IN_FLIGHT or self._in_flight_bytes >= MAX_IN_FLIGHT_BYTES:
             return False
         return self._inbox.peek_int16() == ApiKey.PRODUCE
 
@@ -136,6 +140,8 @@ class Connection(asyncio.BufferedProtocol):
             self._release()
         answer = self._dispatcher.start(self.session, frame, self._on_ready)
         if answer is not None:
+            answer.request_bytes = len(frame)
+            self._in_flight_bytes += len(frame)
             self._answers.append(answer)
             if answer.chunks is not None:
                 self._on_ready()
@@ -153,6 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         chunks: list[Buffer] = []
         while answers and answers[0].chunks is not None:
             answer = answers.popleft()
+            self._in_flight_bytes -= answer.request_bytes
             if answer.failure is not None:
                 self._write(chunks)
                 self.fail(answer.failure)

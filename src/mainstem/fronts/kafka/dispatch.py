@@ -31,18 +31,29 @@ RawLogin = Callable[[Session, bytes], Awaitable[bytes]]
 class Answer:
     """An answer in the making: `chunks` once it is there. `failure` closes the connection instead."""
 
-    __slots__ = ("_on_ready", "cancelled", "chunks", "failure", "may_be_followed", "on_cancel")
+    __slots__ = (
+        "_on_ready",
+        "cancelled",
+        "chunks",
+        "failure",
+        "may_be_followed",
+        "on_cancel",
+        "request_bytes",
+    )
 
     def __init__(self, on_ready: Callable[[], None], *, may_be_followed: bool = False) -> None:
         self._on_ready = on_ready
         self.chunks: list[Buffer] | None = None
         self.failure: str | None = None
         self.may_be_followed = may_be_followed
+        self.request_bytes = 0
         self.cancelled = False
         self.on_cancel: Callable[[], object] | None = None
 
     def ready(self, chunks: list[Buffer]) -> None:
         self.chunks = chunks
+        # Whoever can be cancelled knows this answer: a cycle that would keep its bytes until collected.
+        self.on_cancel = None
         if not self.cancelled:
             self._on_ready()
 
@@ -55,6 +66,7 @@ class Answer:
         self.cancelled = True
         if self.on_cancel is not None:
             self.on_cancel()
+            self.on_cancel = None
 
 
 # Starts a hot request: (session, header, frame, body position, answer) -> the answer, or None for acks=0.
