@@ -262,6 +262,11 @@ def broker_options(config: Config) -> BrokerOptions:
         snapshot_bytes=config.snapshot.journal_bytes,
         snapshot_interval_ms=config.snapshot.interval_ms,
         snapshot_slice_ms=config.snapshot.slice_ms,
+        merge=config.merge.enabled,
+        merge_level0_files=config.merge.level0_files,
+        merge_after_ms=config.merge.delay_ms,
+        merge_bytes_per_second=max(config.merge.max_bytes_per_second, 0),
+        merge_dirty_ratio=config.merge.min_dirty_ratio_percent / 100,
     )
 
 

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.facts import PartitionFacts
 from mainstem.broker.retention import due_starts
 from mainstem.broker.store import Section
 from mainstem.broker.topics import Trimmed
+from mainstem.kernel.log.miller import Miller
+from mainstem.kernel.log.plan import UpkeepOptions
+from mainstem.kernel.log.upkeep import Upkeep
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 
@@ -28,6 +32,7 @@ class Chores:
         self._next_retention_ms = self._clock.monotonic_ms() + broker.options.retention_check_ms
         self._snapshot_ms = self._clock.monotonic_ms()
         self._snapshot_bytes = broker.store.log.bytes_written
+        self._upkeep = _upkeep(broker) if broker.options.merge else None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -37,6 +42,8 @@ class Chores:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._upkeep is not None:
+            self._upkeep.close()
 
     async def _run(self) -> None:
         while True:
@@ -49,6 +56,7 @@ class Chores:
         await self._try("snapshot", self._snapshot_if_due)
         await self._try("retention", self._retention_if_due)
         await self._try("the next journal file", self._prepare)
+        await self._try("care for files", self._care_for_files)
 
     async def _try(self, name: str, chore: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -61,14 +69,27 @@ class Chores:
     async def _prepare(self) -> None:
         self._broker.store.log.prepare()
 
+    async def _care_for_files(self) -> None:
+        """In slices, with everyone else's turns in between."""
+        while self._upkeep is not None and self._upkeep.tick(self._clock.now_ms()):
+            await asyncio.sleep(0)
+
     # --- snapshots -------------------------------------------------------------------------------
 
     async def _snapshot_if_due(self) -> None:
         options, log = self._broker.options, self._broker.store.log
         written = log.bytes_written - self._snapshot_bytes
         waited_ms = self._clock.monotonic_ms() - self._snapshot_ms
-        if written >= options.snapshot_bytes or (written and waited_ms >= options.snapshot_interval_ms):
+        much = written >= options.snapshot_bytes
+        long_ago = written > 0 and waited_ms >= options.snapshot_interval_ms
+        if much or long_ago or (waited_ms >= options.snapshot_gap_ms and self._a_merge_waits()):
             await self.snapshot()
+
+    def _a_merge_waits(self) -> bool:
+        """A finished journal file is merged once two snapshots make replay independent of it."""
+        manifest = self._broker.store.log.files.manifest
+        covered = manifest.snapshots[0].file_id if len(manifest.snapshots) > 1 else 0
+        return any(entry.size and entry.file_id >= covered for entry in manifest.journals)
 
     async def snapshot(self) -> None:
         started_ms = self._clock.monotonic_ms()
@@ -99,3 +120,20 @@ class Chores:
                 broker.topics.apply(trim)
             await broker.store.commit_together([(Section.TOPICS, trim) for trim in trims], essential=True)
         return len(due)
+
+
+def _upkeep(broker: Broker) -> Upkeep:
+    loop = asyncio.get_running_loop()
+    options = broker.options
+    return Upkeep(
+        broker.store.log,
+        PartitionFacts(broker.topics),
+        Miller(loop.call_soon_threadsafe, options.merge_bytes_per_second),
+        loop.call_soon_threadsafe,
+        UpkeepOptions(
+            level0_files=options.merge_level0_files,
+            merge_after_ms=options.merge_after_ms,
+            dirty_ratio=options.merge_dirty_ratio,
+        ),
+        broker.meters,
+    )

@@ -193,7 +193,6 @@ class Merge:
     max_bytes_per_second: int = setting(
         size_bytes(MIB, unlimited=True), 128 * MIB, "Writing speed of a merge, so that producers come first."
     )
-    memory_bytes: int = setting(size_bytes(8 * MIB), 64 * MIB, "Memory that a merge may use.")
     retention_check_interval_ms: int = setting(
         duration_ms(100), 5 * MINUTE_MS, "How often expired messages are looked for."
     )
@@ -326,11 +325,6 @@ class Log:
 PLANNED = frozenset(
     {
         "topics.durability",
-        "merge.enabled",
-        "merge.delay_ms",
-        "merge.level0_files",
-        "merge.max_bytes_per_second",
-        "merge.memory_bytes",
     }
 )
 

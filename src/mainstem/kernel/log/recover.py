@@ -24,7 +24,14 @@ from mainstem.kernel.log.layout import (
     run_name,
     snapshot_name,
 )
-from mainstem.kernel.log.manifest import JournalEntry, Manifest, SnapshotEntry, read_manifest, write_manifest
+from mainstem.kernel.log.manifest import (
+    JournalEntry,
+    Manifest,
+    SnapshotEntry,
+    keep_spare,
+    read_manifest,
+    write_manifest,
+)
 from mainstem.kernel.log.places import Places, PlaceTable
 from mainstem.kernel.log.replay import FrameReader, NoReplay
 from mainstem.kernel.log.replay import Replay as Replay
@@ -71,6 +78,7 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
         for entry in manifest.retired
     ]
     files.remove_unnamed()
+    keep_spare(disk, folder)
     return recovered
 
 
@@ -208,8 +216,11 @@ def _open_places(files: Files, file_id: int, size: int, kind: FileKind, warnings
     file = _open_body(files, name, file_id, kind)
     if file.size() < size:
         raise CorruptFile(file.path, file.size(), f"the file should have {size} bytes")
+    path = files.path(places_name(file_id))
+    if kind == FileKind.JOURNAL and not files.disk.exists(path):
+        # Finished so short a time ago that nobody got round to its sidecar.
+        return rebuild_places(file, file_id, size)
     try:
-        path = files.path(places_name(file_id))
         if not files.disk.exists(path):
             raise CorruptFile(path, 0, "the sidecar is missing")
         sidecar: Sidecar = open_sidecar(files.disk, path)
