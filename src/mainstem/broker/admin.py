@@ -10,7 +10,7 @@ Journalled before applied: where the disk is full, nothing has changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from mainstem.broker.broker import Broker
@@ -127,3 +127,20 @@ def _merged(name: str, operation: int, before: str, value: str) -> str:
     if operation == APPEND:
         return ",".join(have + [part for part in named if part not in have])
     return ",".join(part for part in have if part not in named)
+
+
+# --- space -------------------------------------------------------------------------------------
+
+
+def free_bytes(broker: Broker) -> int:
+    """Space left where the data folder is."""
+    return broker.store.log.files.disk.free_bytes(broker.options.folder)
+
+
+async def size_bytes(broker: Broker, partitions: Sequence[Partition]) -> list[int]:
+    """Bytes that each partition's batches take, compressed as they are; looked up off the loop."""
+    log = broker.store.log
+    sizes: list[int] = await broker.store.in_reader(
+        lambda: [log.size_bytes(partition.id) for partition in partitions]
+    )
+    return sizes

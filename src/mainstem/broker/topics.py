@@ -72,6 +72,9 @@ TopicDelta = (
     | PartitionIdsUsed
 )
 
+# What changes the answer to "which topics are there": offsets do not.
+_SEEN_BY_CLIENTS = (TopicCreated, PartitionsAdded, TopicDeleted)
+
 # Partitions per PartitionsReached delta: small enough for a slice of the loop.
 _REACHED_AT_ONCE = 1000
 
@@ -86,7 +89,7 @@ def check_topic_name(name: str) -> None:
 
 
 class Topics:
-    """All topics by name and id, all partitions by id. `version` counts changes, for caches."""
+    """All topics by name and id, all partitions by id. `version` counts changes of what exists, for caches."""
 
     def __init__(self, policies: Policies) -> None:
         self.policies = policies
@@ -121,7 +124,8 @@ class Topics:
 
     def apply(self, delta: TopicDelta) -> None:
         """Also of deltas whose effect is there already: a snapshot may be ahead of its position."""
-        self.version += 1
+        if isinstance(delta, _SEEN_BY_CLIENTS):
+            self.version += 1
         match delta:
             case TopicCreated(name, topic_id, partition_ids, configs):
                 if topic_id in self.by_id:

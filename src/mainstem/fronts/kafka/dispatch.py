@@ -12,6 +12,7 @@ from typing import Any
 
 from mainstem.broker.access.certificate import principal_of_certificate
 from mainstem.fronts.kafka.codes import UNSUPPORTED_VERSION
+from mainstem.fronts.kafka.encoding import Encoded
 from mainstem.fronts.kafka.session import Listener, Request, Session
 from mainstem.fronts.kafka.versions import api_versions
 from mainstem.model.errors import InvalidPrincipal, InvalidRequest, MainstemError, UnsupportedVersion
@@ -20,7 +21,12 @@ from mainstem.model.ports import Buffer
 from mainstem.wire.kafka.api_versions import ApiVersionsResponse
 from mainstem.wire.kafka.apis import SPECS, ApiKey, ApiSpec
 from mainstem.wire.kafka.codec import decoder
-from mainstem.wire.kafka.frames import RequestHeader, decode_request_header, encode_response
+from mainstem.wire.kafka.frames import (
+    RequestHeader,
+    decode_request_header,
+    encode_response,
+    response_head,
+)
 
 events = get_log(__name__)
 
@@ -188,7 +194,7 @@ class Dispatcher:
     ) -> None:
         try:
             response = await self._handlers[spec.key](request, message)
-            encoded = encode_response(spec, header.api_version, header.correlation_id, response)
+            chunks = _framed(spec, header, response)
         except MainstemError as error:
             # Handlers put errors where the protocol has a field for them; what gets here has none.
             answer.fail(f"{spec.name}: {error}")
@@ -196,4 +202,12 @@ class Dispatcher:
             events.error("a request failed", api=spec.name, version=header.api_version, error=error)
             answer.fail(f"{spec.name}: internal error")
         else:
-            answer.ready([encoded])
+            answer.ready(chunks)
+
+
+def _framed(spec: ApiSpec, header: RequestHeader, response: Any) -> list[Buffer]:
+    version, correlation_id = header.api_version, header.correlation_id
+    if isinstance(response, Encoded):
+        body = response.body
+        return [response_head(spec, version, correlation_id, len(body)), body]
+    return [encode_response(spec, version, correlation_id, response)]

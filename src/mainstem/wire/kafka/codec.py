@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import linecache
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -26,9 +26,11 @@ from mainstem.wire.kafka.schema import Message
 M = TypeVar("M", bound=Message)
 Decoder = Callable[[Buffer, int], tuple[M, int]]
 Encoder = Callable[[M, bytearray], None]
+Steps = Callable[[M, bytearray], Iterator[None]]
 
 _decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
+_steps: dict[tuple[type[Message], int], Steps[Any]] = {}
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
@@ -44,6 +46,14 @@ def encoder(cls: type[M], version: int) -> Encoder[M]:
     found = _encoders.get((cls, version))
     if found is None:
         found = _encoders[cls, version] = _compile(generate_writer(cls, version))
+    return found
+
+
+def encoder_in_steps(cls: type[M], version: int) -> Steps[M]:
+    """As `encoder`, for messages that take long: whoever iterates over it may do other things in between."""
+    found = _steps.get((cls, version))
+    if found is None:
+        found = _steps[cls, version] = _compile(generate_writer(cls, version, in_steps=True))
     return found
 
 

@@ -76,6 +76,14 @@ def encode_response(spec: ApiSpec, version: int, correlation_id: int, message: M
     return bytes(out)
 
 
+def response_head(spec: ApiSpec, version: int, correlation_id: int, body_bytes: int) -> bytes:
+    """What stands before a body that is encoded already: size, correlation id and tags."""
+    tags = b"\0" if spec.response_header_version(version) else b""
+    return (
+        _RESPONSE_HEAD.pack(_RESPONSE_HEAD.size - SIZE.size + len(tags) + body_bytes, correlation_id) + tags
+    )
+
+
 def encode_request(
     spec: ApiSpec, version: int, correlation_id: int, client_id: str | None, message: Message
 ) -> bytes:

@@ -80,11 +80,13 @@ def generate_reader(cls: type[Message], version: int) -> Source:
     return source
 
 
-def generate_writer(cls: type[Message], version: int) -> Source:
-    source = Source(f"<kafka {cls.__name__} v{version} writer>", f"write_{cls.__name__}")
+def generate_writer(cls: type[Message], version: int, *, in_steps: bool = False) -> Source:
+    """`in_steps`: a generator that pauses after each element of the message's own arrays."""
+    kind = "writer in steps" if in_steps else "writer"
+    source = Source(f"<kafka {cls.__name__} v{version} {kind}>", f"write_{cls.__name__}")
     flexible = version >= cls.FLEXIBLE_SINCE
     for struct_cls in _structs(cls, version):
-        _Writer(source, struct_cls, version, flexible).function()
+        _Writer(source, struct_cls, version, flexible).function(in_steps=in_steps and struct_cls is cls)
     return source
 
 
@@ -258,9 +260,12 @@ class _Reader(_Part):
 
 
 class _Writer(_Part):
-    def function(self) -> None:
+    _in_steps = False
+
+    def function(self, *, in_steps: bool = False) -> None:
         cls, source = self.cls, self.source
         source.field = cls.__name__
+        self._in_steps = in_steps
         source.add(0, f"def write_{cls.__name__}(m, out):")
         for field in self.plain:
             self.at(field)
@@ -268,6 +273,8 @@ class _Writer(_Part):
         if self.flexible:
             self.tags()
         self.flush(1)
+        if in_steps:
+            source.add(1, "yield")
         source.add(1, "return None")
 
     def flush(self, depth: int) -> None:
@@ -340,6 +347,8 @@ class _Writer(_Part):
             add(depth, f"for item in {items}:")
             self.value(depth + 1, element, "item", nullable=False)
             self.flush(depth + 1)
+            if self._in_steps:
+                add(depth + 1, "yield")
 
     def tags(self) -> None:
         """Emit the tag section: fields that differ from their default, in the order of their tags."""

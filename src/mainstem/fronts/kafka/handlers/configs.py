@@ -13,6 +13,7 @@ from mainstem.broker import admin
 from mainstem.broker.configs import Entry, Source, broker_entries, topic_entries
 from mainstem.broker.partition import Topic
 from mainstem.fronts.kafka.codes import code_of, text_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import InvalidRequest, MainstemError, NotSupported
@@ -44,7 +45,7 @@ _KINDS = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7
 # --- look --------------------------------------------------------------------------------------
 
 
-async def describe(request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def describe(request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse | Encoded:
     response = DescribeConfigsResponse()
     slices = Slices()
     for resource in message.resources:
@@ -63,7 +64,7 @@ async def describe(request: Request, message: DescribeConfigsRequest) -> Describ
         ]
         if slices.used_up():
             await slices.rest()
-    return response
+    return await encoded_if_large(response, request.version, len(response.results))
 
 
 def _entries(request: Request, resource: DescribeConfigsResource) -> list[Entry]:
@@ -114,7 +115,7 @@ def _described(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigs
 
 async def list_resources(
     request: Request, message: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
+) -> ListConfigResourcesResponse | Encoded:
     """Version 0 asks for client metrics only, of which there are none; later an empty list is all kinds."""
     response = ListConfigResourcesResponse()
     try:
@@ -136,7 +137,7 @@ async def list_resources(
     if BROKER in kinds:
         node = str(request.broker.options.node_id)
         response.config_resources.append(ConfigResource(resource_name=node, resource_type=BROKER))
-    return response
+    return await encoded_if_large(response, request.version, len(response.config_resources))
 
 
 # --- change ------------------------------------------------------------------------------------

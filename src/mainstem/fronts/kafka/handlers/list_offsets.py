@@ -1,4 +1,4 @@
-"""ListOffsets: places in a partition by time or by name."""
+"""ListOffsets: places in a partition by time or by name. OffsetForLeaderEpoch: where a reign ended."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.session import Request
 from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch
 from mainstem.wire.kafka.offsets import (
+    EpochEndOffset,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
 )
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = (
@@ -82,3 +87,30 @@ async def _find(
         return await broker.store.in_reader(broker.reading.max_timestamp, partition) or NOT_FOUND
     found = await broker.store.in_reader(broker.reading.offset_for_time, partition, timestamp_ms, upto)
     return found or NOT_FOUND
+
+
+# --- OffsetForLeaderEpoch ------------------------------------------------------------------------
+
+
+async def epoch_ends(request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    response = OffsetForLeaderEpochResponse()
+    for topic in message.topics:
+        ends = [_epoch_end(request, topic.topic, wanted) for wanted in topic.partitions]
+        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+    return response
+
+
+def _epoch_end(request: Request, topic_name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    """The present epoch ends where the partition does; of an epoch that has not been, nothing is known."""
+    end = EpochEndOffset(partition=wanted.partition)
+    try:
+        request.session.require("describe", "topic", topic_name)
+        topics = request.broker.topics
+        partition = topics.partition(topics.get(topic_name), wanted.partition)
+        check_epoch(partition, wanted.current_leader_epoch)
+    except MainstemError as error:
+        end.error_code = code_of(error)
+        return end
+    if wanted.leader_epoch == partition.leader_epoch:
+        end.leader_epoch, end.end_offset = partition.leader_epoch, partition.high_watermark
+    return end

@@ -11,6 +11,7 @@ from mainstem.broker.configs import topic_entries
 from mainstem.broker.partition import Topic
 from mainstem.broker.topics import TopicCreated
 from mainstem.fronts.kafka.codes import code_of, text_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.configs import SOURCES
 from mainstem.fronts.kafka.session import Request, Session
 from mainstem.fronts.kafka.slices import Slices
@@ -64,7 +65,7 @@ def require_create(session: Session, name: str) -> None:
 # --- create ------------------------------------------------------------------------------------
 
 
-async def create(request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create(request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse | Encoded:
     response = CreateTopicsResponse()
     named = Counter(topic.name for topic in message.topics)
     told: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
@@ -99,7 +100,7 @@ async def create(request: Request, message: CreateTopicsRequest) -> CreateTopics
         response.topics = [
             result if result.error_code else _refused_topic(result.name, late) for result in response.topics
         ]
-    return response
+    return await encoded_if_large(response, request.version, len(response.topics))
 
 
 def _plan(request: Request, wanted: CreatableTopic) -> TopicCreated:
@@ -183,7 +184,7 @@ def _refused_topic(name: str, error: MainstemError) -> CreatableTopicResult:
 # --- delete ------------------------------------------------------------------------------------
 
 
-async def delete(request: Request, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def delete(request: Request, message: DeleteTopicsRequest) -> DeleteTopicsResponse | Encoded:
     states = message.topics
     if request.version < 6:
         states = [DeleteTopicState(name=name) for name in message.topic_names]
@@ -209,7 +210,7 @@ async def delete(request: Request, message: DeleteTopicsRequest) -> DeleteTopics
         for result in response.responses:
             if not result.error_code:
                 result.error_code, result.error_message = code_of(late), text_of(late)
-    return response
+    return await encoded_if_large(response, request.version, len(response.responses))
 
 
 def _deletable(request: Request, name: str | None, topic_id: bytes) -> Topic:
