@@ -7,6 +7,7 @@ called by the writer's thread (when a file fills up early) and the housekeeper's
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
@@ -29,6 +30,8 @@ from mainstem.model.ports import Disk, File
 # A new file is filled with zeros in pieces of this size: a sync into bytes that were written before is
 # about twice as fast as one that must also record that the bytes exist now.
 ZERO_PIECE = bytes(1 << 20)
+# The errors that a full disk gives: a state to live with. Any other means that the disk cannot be trusted.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Files:

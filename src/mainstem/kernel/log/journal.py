@@ -168,6 +168,11 @@ class JournalWriter:
         else:
             self.run_pending()
 
+    def stop(self) -> None:
+        """Tell nobody anything any more: something else has failed, and the process is about to end."""
+        self._failed = True
+        self._wake.put(None)
+
     def run_pending(self) -> None:
         """Write all that is pending, on the caller's thread: for owners that did not `start`, and by it."""
         try:

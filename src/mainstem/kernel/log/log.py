@@ -7,7 +7,6 @@ other threads: it touches only tables that grow at their end or are replaced who
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from mainstem.kernel.log.entries import Entry, pack_atomic
-from mainstem.kernel.log.files import Files
+from mainstem.kernel.log.files import NO_SPACE, Files
 from mainstem.kernel.log.journal import (
     ROUND_FRAME_BYTES,
     SEAL_FRAME_BYTES,
@@ -261,8 +260,7 @@ class Log:
         self._name_seals()
 
     def _tolerate(self, error: OSError, message: str) -> None:
-        """A full disk is a state to live with. Any other error means that the disk cannot be trusted."""
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_SPACE:
             raise error
         events.warning(message, folder=self.files.folder, why=str(error))
 
@@ -280,6 +278,7 @@ class Log:
             try:
                 work()
             except BaseException as error:
+                self._writer.stop()
                 self._on_failure(error)
 
         return None if self._closed else self._housekeeper.submit(guarded)

@@ -6,6 +6,8 @@ merges or seals becomes true at that rename and at no other moment.
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
 
 from mainstem.kernel.log.layout import (
@@ -23,7 +25,7 @@ from mainstem.model.ports import Disk
 
 MANIFEST = "MANIFEST"
 # Space that is kept for the next manifest, so that files can be dropped even when the disk is full.
-SPARE_BYTES = 64 << 10
+SPARE_BYTES = 16 << 10
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -96,17 +98,18 @@ def write_manifest(disk: Disk, folder: str, manifest: Manifest) -> None:
         disk.sync_folder(folder)
     except OSError as error:
         raise StorageFailed(f"{path}: the folder could not be synced: {error}") from error
-    _keep_spare(disk, f"{path}.new", len(payload))
+    keep_spare(disk, folder)
 
 
-def _keep_spare(disk: Disk, path: str, used: int) -> None:
-    file = disk.open(path, create=True)
-    try:
-        file.allocate(max(SPARE_BYTES, 2 * used))
-    except OSError:
-        pass  # a luxury: the next manifest then needs fresh space like anything else
-    finally:
-        file.close()
+def keep_spare(disk: Disk, folder: str) -> None:
+    """Take the space for the next manifest, which will be a little larger than this one."""
+    # A luxury: without it the next manifest needs fresh space like anything else.
+    with contextlib.suppress(OSError):
+        now = disk.open(f"{folder}/{MANIFEST}")
+        spare = disk.open(f"{folder}/{MANIFEST}.new", create=True)
+        spare.allocate(max(SPARE_BYTES, 2 * now.size()))
+        spare.close()
+        now.close()
 
 
 def read_manifest(disk: Disk, folder: str) -> Manifest | None:

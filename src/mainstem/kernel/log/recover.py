@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mainstem.kernel.log.files import Files
+from mainstem.kernel.log.files import NO_SPACE, Files
 from mainstem.kernel.log.journal import SEAL_FRAME_BYTES, JournalFile
 from mainstem.kernel.log.layout import (
     FILE_HEAD,
@@ -38,7 +38,7 @@ from mainstem.kernel.log.replay import Replay as Replay
 from mainstem.kernel.log.scan import WINDOW_BYTES, later_sync, scan_file
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
 from mainstem.kernel.log.snapshot import read_snapshot
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import CorruptFile, DiskFull
 from mainstem.model.ports import Disk, File
 
 ZEROS = bytes(WINDOW_BYTES)
@@ -142,16 +142,30 @@ def _read_journals(files: Files, reader: FrameReader, sealed: list[Places], warn
         if reader.sealed:
             if not entry.size:
                 file.fsync()  # the manifest may not promise a seal that a power cut can still take back
-                files.seal(entry.file_id, end)
+                _note_seal(files, entry.file_id, end, warnings)
             sealed.append(next_table)
             continue
         _check_reach(file, reader, entry.file_id, end)
         active = JournalFile(entry.file_id, file, end, _cut_tail(file, end, files.file_bytes), reader.frames)
         table = next_table
     if active is None:
-        active = files.take_next()
+        try:
+            active = files.take_next()
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            raise DiskFull(f"no space for a journal file in {files.folder}") from None
         table = PlaceTable(active.file_id)
     return Recovered(files, sealed, table, active, reader.round_number, warnings)
+
+
+def _note_seal(files: Files, file_id: int, size: int, warnings: list[str]) -> None:
+    try:
+        files.seal(file_id, size)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        warnings.append(f"no space to note that {journal_name(file_id)} is finished: the next start will")
 
 
 def _read_journal(file: File, entry: JournalEntry, reader: FrameReader, table: PlaceTable) -> int:
