@@ -9,7 +9,7 @@ from mainstem.broker.access.acls import ALLOW, DENY, IMPLIED_BY, LITERAL, PREFIX
 
 ANONYMOUS = "User:ANONYMOUS"
 # Decisions remembered; a client that asks about ever new names makes it start over, not grow.
-MAX_REMEMBERED = 100_000
+MAX_REMEMBERED = 20_000
 
 
 class Access(Protocol):

@@ -44,8 +44,8 @@ def principal_of_certificate(der: bytes) -> str:
 
 
 def subject(der: bytes) -> str:
-    (_, certificate, _) = next(_values(der))
-    (_, signed, _) = next(_values(certificate))
+    (_, certificate, _), *_ = _values(der)
+    (_, signed, _), *_ = _values(certificate)
     fields = [value for value in _values(signed) if value[0] != _VERSION_TAG]
     _, name, _ = fields[4]  # after serial, algorithm, issuer and validity
     parts = ["+".join(map(_attribute, _values(part))) for _, part, _ in _values(name)]

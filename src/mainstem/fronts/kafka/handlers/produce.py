@@ -83,7 +83,9 @@ def produce(
                 results.append((index, 0, base, append_time, partition.log_start, None))
             except MainstemError as error:
                 failed = True
-                results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, str(error)))
+                # Who asked by id, and may not know the name, must not learn it from the refusal.
+                why = None if isinstance(error, NotAuthorized) else str(error)
+                results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, why))
                 request.done(None)
     if acks == 0:
         if failed:

@@ -61,7 +61,8 @@ async def alter(
     """All changes of a user or none of them; users do not keep each other from theirs."""
     security = request.broker.security
     wishes: dict[str, list[Wish]] = {}
-    for wish in (*message.deletions, *message.upsertions):
+    asked: list[Wish] = [*message.deletions, *message.upsertions]
+    for wish in asked:
         wishes.setdefault(wish.name, []).append(wish)
     problems: dict[str, MainstemError] = {}
     planned: list[CredentialSet | CredentialRemoved] = []
