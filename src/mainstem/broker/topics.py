@@ -89,7 +89,7 @@ def check_topic_name(name: str) -> None:
 
 
 class Topics:
-    """All topics by name and id, all partitions by id. `version` counts changes of what exists, for caches."""
+    """All topics by name and id, all partitions by id. `version` counts changes of what there is, for caches."""
 
     def __init__(self, policies: Policies) -> None:
         self.policies = policies
@@ -129,6 +129,8 @@ class Topics:
         match delta:
             case TopicCreated(name, topic_id, partition_ids, configs):
                 if topic_id in self.by_id:
+                    # The snapshot had it. An older topic of this name, replayed just now, may hold the name.
+                    self.by_name[name] = self.by_id[topic_id]
                     return
                 topic = Topic(name, topic_id, configs, self.policies.of(configs))
                 topic.created_ms = delta.created_ms
