@@ -89,7 +89,7 @@ def check_topic_name(name: str) -> None:
 
 
 class Topics:
-    """All topics by name and id, all partitions by id. `version` counts changes of what there is, for caches."""
+    """All topics by name and id, all partitions by id. `version` counts changes of that, for caches."""
 
     def __init__(self, policies: Policies) -> None:
         self.policies = policies
