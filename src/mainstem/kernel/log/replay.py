@@ -6,7 +6,7 @@ columns. Everything else is rare enough to be taken one by one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -62,7 +62,8 @@ class FrameReader:
             self._batches(window, rows, done, before, table, replay_position)
             done = before
             kind, subject, position = found.kinds[index], found.subjects[index], found.positions[index]
-            live = position >= replay_position
+            # The payload of a frame behind the snapshot's position starts after it, even if it is empty.
+            live = position > replay_position
             self._frame(kind, subject, window.payload(index), position, table, live)
         self._batches(window, rows, done, len(rows.partitions), table, replay_position)
 
@@ -70,10 +71,10 @@ class FrameReader:
         self, window: Window, rows: Rows, start: int, end: int, table: PlaceTable, replay_position: int
     ) -> None:
         table.extend(rows, start, end)
-        if start == end or rows.positions[end - 1] < replay_position:
+        if start == end or rows.positions[end - 1] <= replay_position:
             return
         replay, view, origin = self.replay.batch, window.view, window.origin
-        for row in range(bisect_left(rows.positions, replay_position, start, end), end):
+        for row in range(bisect_right(rows.positions, replay_position, start, end), end):
             at = rows.positions[row] - origin
             replay(rows.partitions[row], view[at : at + rows.sizes[row]])
 
