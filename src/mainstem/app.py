@@ -261,6 +261,7 @@ def broker_options(config: Config) -> BrokerOptions:
         reader_threads=journal.reader_threads,
         snapshot_bytes=config.snapshot.journal_bytes,
         snapshot_interval_ms=config.snapshot.interval_ms,
+        snapshot_gap_ms=min(30_000, config.snapshot.interval_ms // 10),
         snapshot_slice_ms=config.snapshot.slice_ms,
         merge=config.merge.enabled,
         merge_level0_files=config.merge.level0_files,
