@@ -6,10 +6,9 @@ import asyncio
 
 import kafka.errors
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin import NewPartitions as AioNewPartitions
 from aiokafka.admin import NewTopic as AioNewTopic
-from aiokafka.admin import RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource as AioConfigResource
 from aiokafka.admin.config_resource import ConfigResourceType as AioConfigResourceType
 from aiokafka.structs import TopicPartition as AioTopicPartition
