@@ -18,8 +18,8 @@ def said(command: Sequence[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as e:
         return f"unknown ({e})"
-    lines = (done.stdout or done.stderr).strip().splitlines()
-    return lines[0] if lines else "unknown"
+    lines = done.stdout.strip().splitlines()
+    return lines[0] if lines and done.returncode == 0 else "unknown"
 
 
 def commit() -> str:
