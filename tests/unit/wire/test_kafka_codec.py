@@ -26,6 +26,15 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("cls", "version"), EVERY)
+def test_encoding_in_steps_makes_the_same_bytes(cls, version):
+    for message in messages(cls, version):
+        out = bytearray()
+        for _ in codec.encoder_in_steps(cls, version)(message, out):
+            pass
+        assert bytes(out) == codec.encode(message, version)
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY)
 def test_what_is_encoded_decodes_to_itself(cls, version):
     for message in messages(cls, version):
         data = codec.encode(message, version)

@@ -81,12 +81,12 @@ def generate_reader(cls: type[Message], version: int) -> Source:
 
 
 def generate_writer(cls: type[Message], version: int, *, in_steps: bool = False) -> Source:
-    """`in_steps`: a generator that pauses after each element of the message's own arrays."""
+    """`in_steps`: a generator that pauses after each element of an array that is a struct."""
     kind = "writer in steps" if in_steps else "writer"
     source = Source(f"<kafka {cls.__name__} v{version} {kind}>", f"write_{cls.__name__}")
     flexible = version >= cls.FLEXIBLE_SINCE
     for struct_cls in _structs(cls, version):
-        _Writer(source, struct_cls, version, flexible).function(in_steps=in_steps and struct_cls is cls)
+        _Writer(source, struct_cls, version, flexible, in_steps).function(is_entry=struct_cls is cls)
     return source
 
 
@@ -101,6 +101,18 @@ def _structs(cls: type[Message], version: int) -> list[type[Message]]:
             if isinstance(kind, type) and field.present(version) and kind not in found:
                 found.append(kind)
     return found
+
+
+def _pauses(cls: type[Message], version: int) -> bool:
+    """Whether its writer in steps is a generator: it has arrays of structs, or a struct that has."""
+    for field in cls.FIELDS:
+        kind = field.kind
+        if field.present(version):
+            if isinstance(kind, Array) and isinstance(kind.element, type):
+                return True
+            if isinstance(kind, type) and _pauses(kind, version):
+                return True
+    return False
 
 
 def min_width(kind: Kind, version: int, flexible: bool) -> int:
@@ -260,12 +272,15 @@ class _Reader(_Part):
 
 
 class _Writer(_Part):
-    _in_steps = False
+    def __init__(
+        self, source: Source, cls: type[Message], version: int, flexible: bool, in_steps: bool
+    ) -> None:
+        super().__init__(source, cls, version, flexible)
+        self.in_steps = in_steps
 
-    def function(self, *, in_steps: bool = False) -> None:
+    def function(self, *, is_entry: bool) -> None:
         cls, source = self.cls, self.source
         source.field = cls.__name__
-        self._in_steps = in_steps
         source.add(0, f"def write_{cls.__name__}(m, out):")
         for field in self.plain:
             self.at(field)
@@ -273,7 +288,7 @@ class _Writer(_Part):
         if self.flexible:
             self.tags()
         self.flush(1)
-        if in_steps:
+        if self.in_steps and is_entry:
             source.add(1, "yield")
         source.add(1, "return None")
 
@@ -296,10 +311,14 @@ class _Writer(_Part):
             self.run.append(("b", f"-1 if {value} is None else 1"))
             self.flush(depth)
             self.source.add(depth, f"if {value} is not None:")
-            self.source.add(depth + 1, f"write_{kind.__name__}({value}, out)")
+            self.source.add(depth + 1, self.call(kind, value))
         else:
             self.flush(depth)
-            self.source.add(depth, f"write_{kind.__name__}({value}, out)")
+            self.source.add(depth, self.call(kind, value))
+
+    def call(self, kind: type[Message], value: str) -> str:
+        pausing = self.in_steps and _pauses(kind, self.version)
+        return f"{'yield from ' if pausing else ''}write_{kind.__name__}({value}, out)"
 
     def length(self, depth: int, narrow: bool) -> None:
         """Emit what appends the length `n`; -1 is null."""
@@ -347,7 +366,7 @@ class _Writer(_Part):
             add(depth, f"for item in {items}:")
             self.value(depth + 1, element, "item", nullable=False)
             self.flush(depth + 1)
-            if self._in_steps:
+            if self.in_steps and isinstance(element, type):
                 add(depth + 1, "yield")
 
     def tags(self) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mainstem.broker.partition import Partition
 from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch
 from mainstem.wire.kafka.offsets import (
     EpochEndOffset,
@@ -31,13 +33,16 @@ READ_COMMITTED = 1
 NOT_FOUND = (-1, -1)
 
 
-async def handle(request: Request, message: ListOffsetsRequest) -> ListOffsetsResponse:
+async def handle(request: Request, message: ListOffsetsRequest) -> ListOffsetsResponse | Encoded:
     committed = message.isolation_level == READ_COMMITTED
     response = ListOffsetsResponse()
+    slices = Slices()
     for topic in message.topics:
         answers = [await _one(request, topic.name, wanted, committed) for wanted in topic.partitions]
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return response
+        if slices.used_up():
+            await slices.rest()
+    return await encoded_if_large(response, request.version, len(response.topics))
 
 
 async def _one(

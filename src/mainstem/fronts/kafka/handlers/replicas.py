@@ -11,6 +11,7 @@ from os.path import normpath
 from mainstem.broker import admin
 from mainstem.broker.partition import Partition, Topic
 from mainstem.fronts.kafka.codes import code_of, text_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.topics import check_replicas
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
@@ -50,7 +51,9 @@ _AT_ONCE = 500
 # --- folders -----------------------------------------------------------------------------------
 
 
-async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def describe_log_dirs(
+    request: Request, message: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse | Encoded:
     broker = request.broker
     try:
         request.session.require("describe", "cluster", CLUSTER)
@@ -71,7 +74,8 @@ async def describe_log_dirs(request: Request, message: DescribeLogDirsRequest) -
         if slices.used_up():
             await slices.rest()
     await _fill_sizes(request, waiting)
-    return DescribeLogDirsResponse(results=[result])
+    response = DescribeLogDirsResponse(results=[result])
+    return await encoded_if_large(response, request.version, len(result.topics))
 
 
 def _asked(
