@@ -129,6 +129,9 @@ class OsDisk:
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)
 
+    def link(self, old: str, new: str) -> None:
+        os.link(old, new)
+
     def remove(self, path: str) -> None:
         os.unlink(path)
 

@@ -46,7 +46,7 @@ class Files:
         self._preparing = threading.Lock()
         self._ready: JournalFile | None = None
         self._pins = 0
-        self._doomed: set[int] = set()  # files to delete once nobody copies them
+        self._doomed: set[str] = set()  # files to delete once nobody copies them
         # Set while the writer waits for a file: zeros are a luxury then.
         self._hurry = False
 
@@ -179,16 +179,21 @@ class Files:
 
     def delete(self, file_ids: Iterable[int]) -> None:
         """Delete files that the manifest does not name (any more), unless someone copies them right now."""
+        names = []
+        for file_id in file_ids:
+            places = places_name(file_id)
+            names += [journal_name(file_id), run_name(file_id), places, f"{places}.new"]
+        self.delete_names(names)
+
+    def delete_names(self, names: Iterable[str]) -> None:
         with self._lock:
-            self._doomed.update(file_ids)
+            self._doomed.update(names)
             if self._pins:
                 return
             doomed, self._doomed = self._doomed, set()
-        for file_id in doomed:
-            places = places_name(file_id)
-            for name in (journal_name(file_id), run_name(file_id), places, f"{places}.new"):
-                with contextlib.suppress(FileNotFoundError):
-                    self.disk.remove(self.path(name))
+        for name in sorted(doomed):
+            with contextlib.suppress(FileNotFoundError):
+                self.disk.remove(self.path(name))
 
     @contextlib.contextmanager
     def pinned(self) -> Iterator[Manifest]:
@@ -201,7 +206,7 @@ class Files:
         finally:
             with self._lock:
                 self._pins -= 1
-            self.delete(())
+            self.delete_names(())
 
     def remove_unnamed(self) -> list[str]:
         """Delete leftovers: files in our folders that the manifest does not name.

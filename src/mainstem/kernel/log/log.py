@@ -427,10 +427,7 @@ class Log:
             return replace(now, snapshots=snapshots, next_snapshot=entry.number + 1)
 
         self.files.change(edit)
-        for gone in old:
-            path = self.files.path(snapshot_name(gone.number))
-            if self.files.disk.exists(path):
-                self.files.disk.remove(path)
+        self.files.delete_names(snapshot_name(gone.number) for gone in old)
 
 
 def _find(tables: tuple[Places, ...], partition: int, offset: int, max_bytes: int, wait: bool) -> list[Place]:

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from merge_house import LOG_OPTIONS, House, Nothing, NowExecutor, OsDisk, fail, post
+
+from mainstem.kernel.log.backup import Backup, restore
+from mainstem.kernel.log.log import Log
+from mainstem.kernel.log.recover import recover
+from mainstem.kernel.log.verify import verify
+from mainstem.model.errors import CorruptFile, InvalidRequest
+
+
+class NoLinks(OsDisk):
+    """A disk whose target is another file system."""
+
+    def link(self, old: str, new: str) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+
+@pytest.fixture
+def house(tmp_path):
+    found = House(str(tmp_path / "data"))
+    body = found.append(1, count=3)
+    for at in range(30):
+        found.append(at % 4, count=2)
+    found.settle()
+    found.link(2, body, first=1)
+    found.work()
+    found.roll()
+    found.append(1)
+    return found
+
+
+def reads_as(house: House, folder: str) -> None:
+    """A log recovered from the folder has exactly what the model has."""
+    recovered = recover(OsDisk(), folder, LOG_OPTIONS.file_bytes, Nothing(), lambda: "new")
+    log, house.log = house.log, Log(recovered, LOG_OPTIONS, post, fail, NowExecutor())
+    house.check()
+    house.log = log
+
+
+@pytest.mark.parametrize("disk", [OsDisk(), NoLinks()])
+def test_a_backup_recovers_to_what_was_there_when_it_began(house, tmp_path, disk):
+    target = str(tmp_path / "copy")
+    seen = []
+    backup = Backup(house.log, disk)
+    backup.run(target, lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] > 0
+    assert verify(OsDisk(), target).ok
+    reads_as(house, target)
+
+
+def test_merges_snapshots_and_rolls_during_a_backup_do_not_disturb_it(house, tmp_path):
+    target = str(tmp_path / "copy")
+    backup = Backup(house.log, NoLinks())
+    before = {partition: list(batches) for partition, batches in house.model.items()}
+    ends = dict(house.ends)
+    house.append(1)
+    house.settle()
+    house.work()
+    after, house.model = house.model, before
+    now, house.ends = house.ends, ends
+    backup.run(target)
+    reads_as(house, target)
+    house.model, house.ends = after, now
+    house.check()
+    kept = {entry.file_id for entry in (*house.log.files.manifest.journals, *house.log.files.manifest.runs)}
+    files = [name for name in os.listdir(f"{house.folder}/files") if not name.endswith(".places")]
+    assert {int(name[:10]) for name in files} == kept  # what was pinned is gone now
+
+
+def test_a_file_that_is_finished_but_not_yet_named_so_is_copied_whole(house, tmp_path, monkeypatch):
+    monkeypatch.setattr(house.log.files, "seal", lambda file_id, size: None)
+    house.roll()
+    house.append(1)
+    target = str(tmp_path / "copy")
+    Backup(house.log, OsDisk()).run(target)
+    reads_as(house, target)
+
+
+def test_restore_checks_the_backup_and_wants_an_empty_folder(house, tmp_path):
+    target, back = str(tmp_path / "copy"), str(tmp_path / "back")
+    manifest = Backup(house.log, OsDisk()).run(target)
+    with pytest.raises(InvalidRequest, match="not empty"):
+        restore(OsDisk(), target, house.folder)
+    seen = []
+    restore(OsDisk(), target, back, lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1]
+    reads_as(house, back)
+    run = manifest.runs[0]
+    path = f"{target}/files/{run.file_id:010d}.run"
+    os.truncate(path, run.size - 5)
+    with pytest.raises(CorruptFile, match="backup is damaged"):
+        restore(OsDisk(), target, str(tmp_path / "again"))
+
+
+def test_a_restored_log_goes_on_without_touching_the_backup(house, tmp_path):
+    target, back = str(tmp_path / "copy"), str(tmp_path / "back")
+    Backup(house.log, OsDisk()).run(target)
+    restore(OsDisk(), target, back)
+    restored = House(back)
+    restored.model, restored.ends = house.model, house.ends
+    restored.append(1)
+    restored.settle()
+    restored.work()
+    restored.check()
+    assert verify(OsDisk(), target).ok
