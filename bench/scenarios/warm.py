@@ -3,9 +3,8 @@
 A JVM compiles its hot paths only after they ran for a while, beside the load: Kafka's small-request rate
 still grows after 10 s. 20 s of the same load brings it to where it stays.
 
-The runs that count go to the same topic. On a topic made for each run Kafka can be five times slower where
-the disk's read-ahead is large: the first touch of each partition's mapped index reads, and zeroes, that
-much. A partition lives long, so its first touch is not what a bar should measure.
+The runs that count go to the same topic: with a new one for each run Kafka got up to five times slower
+(docs/decisions/0006-bench.md), and the first touch of a partition is not what a bar should measure.
 """
 
 from __future__ import annotations
