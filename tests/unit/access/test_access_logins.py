@@ -23,13 +23,13 @@ def book_with(user="alice", password="a password", salt=b"0123456789abcdef", ite
     return book
 
 
-def client_final(mechanism, password, first_bare, server_first, header="n,,"):
+def client_final(mechanism, password, first_bare, server_first, header="n,,", before_nonce=""):
     """What a client answers, computed by the RFC's formulas."""
     name = mechanism.hash_name
     fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
     salted = hashlib.pbkdf2_hmac(name, password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     client_key = hmac.digest(salted, b"Client Key", name)
-    without_proof = f"c={base64.b64encode(header.encode()).decode()},r={fields['r']}"
+    without_proof = f"c={base64.b64encode(header.encode()).decode()},r={before_nonce}{fields['r']}"
     message = f"{first_bare},{server_first.decode()},{without_proof}".encode()
     signature = hmac.digest(hashlib.new(name, client_key).digest(), message, name)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
@@ -68,6 +68,20 @@ def test_scram_lets_in_who_knows_the_password_only(mechanism, password, right):
         assert (done.token, done.user) == (expected, "alice")
     else:
         with pytest.raises(AuthenticationFailed, match="invalid credentials"):
+            exchange.step(final)
+
+
+@pytest.mark.parametrize(("before", "taken"), [("client", True), ("xclient", False), ("cli", False)])
+def test_scram_takes_the_doubled_nonce_of_old_librdkafka_and_no_other(before, taken):
+    exchange = ScramExchange(book_with(), Mechanism.SCRAM_SHA_256, "server")
+    asked = exchange.step(b"n,,n=alice,r=client")
+    final, expected = client_final(
+        Mechanism.SCRAM_SHA_256, "a password", "n=alice,r=client", asked.token, before_nonce=before
+    )
+    if taken:
+        assert exchange.step(final).token == expected
+    else:
+        with pytest.raises(AuthenticationFailed, match="does not belong"):
             exchange.step(final)
 
 
