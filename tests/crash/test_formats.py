@@ -1,0 +1,40 @@
+"""Folders that earlier versions wrote can be opened, read and written on. See write_format_data.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mainstem.kernel.log.disk import OsDisk
+from mainstem.kernel.log.log import LogOptions
+from mainstem.testing.log_by_hand import LogByHand
+
+DATA = Path(__file__).parent / "data"
+OPTIONS = LogOptions(file_bytes=4096, file_frames=1000, reserve_bytes=512)
+SNAPSHOT_SECTION = 9999
+EVERYTHING = 1 << 60
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir()))
+def test_folders_written_by_earlier_versions_open(name, tmp_path):
+    folder = tmp_path / name
+    shutil.copytree(DATA / name, folder)
+    expected = json.loads((folder / "expected.json").read_text())
+    for _ in range(2):  # the second time, as this version left it
+        hand = LogByHand(OsDisk(), str(folder), OPTIONS)
+        assert hand.log.warnings == []
+        for partition, digests in expected["partitions"].items():
+            batches = hand.log.read(int(partition), 0, EVERYTHING, EVERYTHING, wait=True)
+            assert [hashlib.sha256(batch).hexdigest() for batch in batches] == digests
+        deltas = [[event[1], event[2].hex()] for event in hand.replayed if event[0] == "delta"]
+        assert deltas[0][0] == SNAPSHOT_SECTION
+        assert deltas[1:] == expected["deltas"][-len(deltas) + 1 :]
+        hand.log.append_delta(3, b"written by this version", None)
+        hand.turn()
+        hand.close()
+        expected["deltas"].append([3, b"written by this version".hex()])
+        assert not hand.failures
