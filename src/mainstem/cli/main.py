@@ -77,12 +77,14 @@ class LazyCommands(Commands):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         "mainstem serve                      # Kafka on 127.0.0.1:9092, data in ./mainstem-data",
+        "echo hello | mainstem produce greetings; mainstem consume greetings",
         "mainstem doctor                     # is this machine fit for it?",
         "mainstem config show --origin       # every setting, and who set it",
     ),
 )
 @click.version_option(__version__, prog_name="mainstem", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", help="The broker that commands talk to.")
+def cli(bootstrap: str | None) -> None:  # connect.py looks the flag up where it is needed
     """A message broker that the clients you already own can talk to, over one durable log."""
 
 

@@ -59,7 +59,7 @@ def emit_rows(
     for row in rows:
         table.add_row(*(Text(printable(column.show(row.get(column.key, "")))) for column in columns))
     if table.row_count:
-        _console(sys.stdout).print(table)
+        console_on(sys.stdout).print(table)
     else:
         remark(empty)
 
@@ -95,7 +95,7 @@ def progress(description: str, total: float | None) -> Iterator[Callable[[float]
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     shown = sys.stderr.isatty()
-    with Progress(*columns, TimeRemainingColumn(), console=_console(sys.stderr), disable=not shown) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=console_on(sys.stderr), disable=not shown) as bar:
         task = bar.add_task(description, total=total)
         yield lambda amount: bar.advance(task, amount)
 
@@ -126,7 +126,7 @@ def _json_line(value: Mapping[str, object]) -> None:
     click.echo(json.dumps(value, default=str, ensure_ascii=False))
 
 
-def _console(file: IO[str]) -> Console:
+def console_on(file: IO[str]) -> Console:
     from rich.console import Console
 
     width = None if file.isatty() else UNBOUNDED_WIDTH

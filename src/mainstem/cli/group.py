@@ -1,0 +1,240 @@
+"""`mainstem group`: who reads, how far they are behind, and moving them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mainstem.cli.connect import client_options, find_topic, no_such_group
+from mainstem.cli.groups import Commands, examples
+from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, remark, yes_option
+from mainstem.cli.when import HELP, find_offsets, parse_when
+from mainstem.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mainstem.client import Client, TopicPartition
+    from mainstem.client.groups import Group
+
+NUMBER = "{:,}".format
+
+
+@click.group(
+    "group",
+    cls=Commands,
+    epilog=examples("mainstem group lag billing", "mainstem group seek billing --to '10m ago' --dry-run"),
+)
+def command() -> None:
+    """Consumer groups: list, lag, seek, delete."""
+
+
+@command.command("ls", epilog=examples("mainstem group ls", "mainstem group ls --json | jq -r .group"))
+@json_option
+@client_options
+def ls(as_json: bool, client: Client) -> None:
+    """List all groups."""
+    from mainstem.client.groups import list_groups
+
+    rows = [{"group": one.id, "state": one.state, "protocol": one.kind} for one in list_groups(client)]
+    emit_rows(
+        rows,
+        [Column(key, key) for key in ("group", "state", "protocol")],
+        as_json=as_json,
+        empty="No groups.",
+    )
+
+
+@command.command(epilog=examples("mainstem group describe billing"))
+@click.argument("name")
+@json_option
+@client_options
+def describe(name: str, as_json: bool, client: Client) -> None:
+    """Show a group's members and what each of them reads."""
+    group = _find(client, name)
+    members = [
+        {
+            "member": one.id,
+            "client": one.client_id,
+            "host": one.host,
+            "instance": one.instance_id or "",
+            "reads": [f"{place.topic}:{place.partition}" for place in sorted(one.assigned)],
+        }
+        for one in group.members
+    ]
+    facts = {"group": name, "state": group.state, "assignor": group.protocol}
+    if as_json:
+        emit_record({**facts, "members": members}, as_json=True)
+        return
+    emit_record({**facts, "members": len(members)}, as_json=False)
+    if members:
+        click.echo()
+        columns = [Column(key, key) for key in ("member", "client", "host")]
+        emit_rows(members, [*columns, Column("reads", "reads", show=" ".join)], as_json=False)
+
+
+@command.command(
+    epilog=examples("mainstem group lag", "mainstem group lag billing", "mainstem group lag billing --json")
+)
+@click.argument("name", required=False)
+@json_option
+@client_options
+def lag(name: str | None, as_json: bool, client: Client) -> None:
+    """How far a group is behind, per partition; without NAME, every group in total."""
+    from mainstem.client.groups import committed_offsets, list_groups
+
+    if name is None:
+        rows = []
+        for one in list_groups(client):
+            behind = _lag(client, committed_offsets(client, one.id))
+            total = sum(end - at for at, end in behind.values())
+            rows.append({"group": one.id, "state": one.state, "partitions": len(behind), "lag": total})
+        columns = [Column("group", "group"), Column("state", "state")]
+        columns += [Column(key, key, "right", NUMBER) for key in ("partitions", "lag")]
+        emit_rows(rows, columns, as_json=as_json, empty="No groups.")
+        return
+    group = _find(client, name)
+    readers = {place: one.client_id or one.id for one in group.members for place in one.assigned}
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed": at,
+            "end": end,
+            "lag": end - at,
+            "member": readers.get(place, ""),
+        }
+        for place, (at, end) in sorted(_lag(client, committed_offsets(client, name)).items())
+    ]
+    columns = [Column("topic", "topic")]
+    columns += [Column(key, key, "right", NUMBER) for key in ("partition", "committed", "end", "lag")]
+    emit_rows(
+        rows, [*columns, Column("member", "member")], as_json=as_json, empty="It has committed nothing."
+    )
+
+
+@command.command(
+    epilog=examples(
+        "mainstem group seek billing --to earliest --dry-run",
+        "mainstem group seek billing --topic orders --to '10m ago'",
+        "mainstem group seek billing --topic orders:3 --to 1200 --yes",
+        "mainstem group seek billing --to -100          # read the last hundred of each partition again",
+    )
+)
+@click.argument("name")
+@click.option("--to", required=True, metavar="WHEN", help=f"Where to go on reading: {HELP}.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITION]",
+    help="Only there. Default: everywhere the group has committed.",
+)
+@click.option("--dry-run", is_flag=True, help="Show from where to where, and do nothing.")
+@yes_option
+@json_option
+@client_options
+def seek(
+    name: str, to: str, topics: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool, client: Client
+) -> None:
+    """Move a group to another place. It must have no members while this is done."""
+    from mainstem.client.groups import commit_offsets, committed_offsets
+
+    current = committed_offsets(client, name)
+    places = _places(client, topics) if topics else list(current)
+    if not places:
+        _find(client, name)
+        raise InvalidRequest(f"group {name!r} has committed nothing: say where with --topic")
+    targets = find_offsets(client, places, parse_when(to, round(time.time() * 1000)), current)
+    rows = [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "from": current.get(place),
+            "to": offset,
+            "change": offset - current[place] if place in current else None,
+        }
+        for place, offset in sorted(targets.items())
+    ]
+    columns = [
+        Column("topic", "topic"),
+        Column("partition", "partition", "right", NUMBER),
+        Column("from", "from", "right", lambda value: "" if value is None else NUMBER(value)),
+        Column("to", "to", "right", NUMBER),
+        Column("change", "change", "right", lambda value: "" if value is None else f"{value:+,}"),
+    ]
+    emit_rows(rows, columns, as_json=as_json)
+    if dry_run:
+        remark("Nothing was changed.")
+        return
+    _require_empty(client, name)
+    confirm(f"Move group {name!r} so?", yes=yes)
+    commit_offsets(client, name, targets)
+    remark(f"Moved group {name!r}.")
+
+
+@command.command(epilog=examples("mainstem group delete billing", "mainstem group delete old-1 old-2 --yes"))
+@click.argument("names", nargs=-1, required=True)
+@yes_option
+@json_option
+@client_options
+def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None:
+    """Forget groups and how far they had read."""
+    from mainstem.client.groups import delete_group
+
+    for name in names:
+        _find(client, name)
+    for name in names:
+        confirm(f"Delete group {name!r} and forget how far it has read?", yes=yes)
+        delete_group(client, name)
+        if as_json:
+            emit_record({"group": name, "deleted": True}, as_json=True)
+        else:
+            click.echo(f"{name}: deleted")
+
+
+def _find(client: Client, name: str) -> Group:
+    from mainstem.client.groups import describe_group
+
+    try:
+        return describe_group(client, name)
+    except GroupNotFound:
+        raise no_such_group(client, name) from None
+
+
+def _require_empty(client: Client, name: str) -> None:
+    """A group may be made by a seek, so it need not exist; but nobody may be reading."""
+    from mainstem.client.groups import describe_group
+
+    try:
+        group = describe_group(client, name)
+    except GroupNotFound:
+        return
+    if group.members:
+        raise GroupNotEmpty(f"group {name!r} has {len(group.members)} members; stop them first")
+
+
+def _places(client: Client, topics: tuple[str, ...]) -> list[TopicPartition]:
+    from mainstem.client import TopicPartition
+
+    places: dict[TopicPartition, None] = {}
+    for text in topics:
+        name, colon, partition = text.partition(":")
+        count = len(find_topic(client, name).partitions)
+        if not colon:
+            places.update(dict.fromkeys(TopicPartition(name, index) for index in range(count)))
+        elif partition.isdigit() and int(partition) < count:
+            places[TopicPartition(name, int(partition))] = None
+        else:
+            raise InvalidRequest(f"topic {name!r} has partitions 0 to {count - 1}, not {partition!r}")
+    return list(places)
+
+
+def _lag(client: Client, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    """(committed, end) where the topic still exists."""
+    known = client.cluster({place.topic for place in committed}).topics
+    there = {topic.name for topic in known.values() if not topic.error_code}
+    bounds = client.bounds(sorted(there))
+    return {place: (at, bounds[place][1]) for place, at in committed.items() if place in bounds}

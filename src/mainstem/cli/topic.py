@@ -1,0 +1,265 @@
+"""`mainstem topic`: list, create, describe, alter, trim and delete topics."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mainstem.cli.connect import client_options, find_topic, pairs
+from mainstem.cli.groups import Commands, examples
+from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, remark, yes_option
+from mainstem.cli.when import HELP, find_offsets, parse_when
+from mainstem.model.errors import BrokerRefused, InvalidRequest
+
+if TYPE_CHECKING:
+    from mainstem.client import Client
+
+TOPIC_EXISTS = 36
+NUMBER = "{:,}".format
+
+
+@click.group(
+    "topic", cls=Commands, epilog=examples("mainstem topic ls", "mainstem topic create orders --partitions 4")
+)
+def command() -> None:
+    """List, create, describe, alter and delete topics."""
+
+
+@command.command(
+    "ls",
+    epilog=examples(
+        "mainstem topic ls", "mainstem topic ls 'orders*'", "mainstem topic ls --json | jq -r .topic"
+    ),
+)
+@click.argument("pattern", default="*")
+@click.option("--internal", is_flag=True, help="Also those that the broker made for itself.")
+@click.option("--quick", is_flag=True, help="Do not count messages.")
+@json_option
+@client_options
+def ls(pattern: str, internal: bool, quick: bool, as_json: bool, client: Client) -> None:
+    """List topics whose name matches PATTERN (like *.log in a shell)."""
+    topics = [
+        topic
+        for name, topic in sorted(client.cluster().topics.items())
+        if (internal or not topic.is_internal) and fnmatch.fnmatchcase(name, pattern)
+    ]
+    bounds = {} if quick else client.bounds(topic.name for topic in topics)
+    counts: dict[str, int] = {}
+    for place, (first, end) in bounds.items():
+        counts[place.topic] = counts.get(place.topic, 0) + end - first
+    rows = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            **({} if quick else {"messages": counts.get(topic.name, 0)}),
+            "internal": topic.is_internal,
+        }
+        for topic in topics
+    ]
+    columns = [Column("topic", "topic"), Column("partitions", "partitions", "right", NUMBER)]
+    columns += [] if quick else [Column("messages", "messages", "right", NUMBER)]
+    emit_rows(rows, columns, as_json=as_json, empty="No topics.")
+
+
+@command.command(
+    epilog=examples(
+        "mainstem topic create orders --partitions 4",
+        "mainstem topic create users --config cleanup.policy=compact --config retention.ms=-1",
+    )
+)
+@click.argument("names", nargs=-1, required=True)
+@click.option("--partitions", "-p", type=click.IntRange(min=1), help="How many. Default: the broker's.")
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A topic config of Kafka's.")
+@click.option("--if-missing", is_flag=True, help="No error if it exists.")
+@click.option("--dry-run", is_flag=True, help="Only check whether it would work.")
+@json_option
+@client_options
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    configs: tuple[str, ...],
+    if_missing: bool,
+    dry_run: bool,
+    as_json: bool,
+    client: Client,
+) -> None:
+    """Create topics."""
+    from mainstem.client.admin import BROKER_DEFAULT, create_topic
+
+    values = pairs(configs, "--config")
+    for name in names:
+        made = True
+        count = partitions or BROKER_DEFAULT
+        try:
+            count = create_topic(client, name, count, values, dry_run=dry_run)
+        except BrokerRefused as refused:
+            if not if_missing or refused.code != TOPIC_EXISTS:
+                raise
+            made, count = False, len(client.topic(name).partitions)
+        fact = {"topic": name, "partitions": count, "created": made and not dry_run}
+        if as_json:
+            emit_record(fact, as_json=True)
+        else:
+            done = "would be created" if dry_run else "created" if made else "exists"
+            click.echo(f"{name}: {done}, {count} partitions")
+
+
+@command.command(
+    epilog=examples("mainstem topic describe orders", "mainstem topic describe orders --configs")
+)
+@click.argument("name")
+@click.option("--configs", "all_configs", is_flag=True, help="Every config, also those with default values.")
+@json_option
+@client_options
+def describe(name: str, all_configs: bool, as_json: bool, client: Client) -> None:
+    """Show a topic: its partitions and what is set for it."""
+    from mainstem.client import admin
+
+    topic = find_topic(client, name)
+    bounds = client.bounds([name])
+    configs = [
+        one for one in admin.configs_of(client, admin.TOPIC, name) if all_configs or one.source == "topic"
+    ]
+    partitions = [
+        {
+            "partition": place.partition,
+            "first": first,
+            "next": end,
+            "messages": end - first,
+            "leader": topic.partitions[place.partition].leader,
+        }
+        for place, (first, end) in bounds.items()
+    ]
+    facts = {
+        "topic": name,
+        "id": topic.id.hex(),
+        "internal": topic.is_internal,
+        "messages": sum(end - first for first, end in bounds.values()),
+    }
+    if as_json:
+        settings = [{"name": one.name, "value": one.value, "source": one.source} for one in configs]
+        emit_record({**facts, "partitions": partitions, "configs": settings}, as_json=True)
+        return
+    emit_record(
+        {**facts, "messages": NUMBER(facts["messages"]), "partitions": len(partitions)}, as_json=False
+    )
+    click.echo()
+    numbers = [
+        Column(key, key, "right", NUMBER) for key in ("partition", "first", "next", "messages", "leader")
+    ]
+    emit_rows(partitions, numbers, as_json=False)
+    if configs:
+        click.echo()
+        rows = [{"name": one.name, "value": one.value, "source": one.source} for one in configs]
+        emit_rows(rows, [Column(key, key) for key in ("name", "value", "source")], as_json=False)
+
+
+@command.command(
+    epilog=examples(
+        "mainstem topic alter orders --partitions 8",
+        "mainstem topic alter orders --set retention.ms=3600000 --unset cleanup.policy",
+    )
+)
+@click.argument("name")
+@click.option("--partitions", "-p", type=click.IntRange(min=1), help="Grow to so many. They never shrink.")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Set a config.")
+@click.option("--unset", multiple=True, metavar="NAME", help="Give a config its default back.")
+@json_option
+@client_options
+def alter(
+    name: str,
+    partitions: int | None,
+    values: tuple[str, ...],
+    unset: tuple[str, ...],
+    as_json: bool,
+    client: Client,
+) -> None:
+    """Give a topic more partitions, or other configs."""
+    from mainstem.client import admin
+
+    if not partitions and not values and not unset:
+        raise click.UsageError("Nothing to alter: give --partitions, --set or --unset.")
+    find_topic(client, name)
+    if values or unset:
+        admin.change_configs(client, admin.TOPIC, name, pairs(values, "--set"), unset)
+    if partitions:
+        admin.add_partitions(client, name, partitions)
+    topic = client.topic(name)
+    own = {
+        one.name: one.value for one in admin.configs_of(client, admin.TOPIC, name) if one.source == "topic"
+    }
+    if as_json:
+        emit_record({"topic": name, "partitions": len(topic.partitions), "configs": own}, as_json=True)
+        return
+    shown = ", ".join(f"{key}={value}" for key, value in own.items()) or "no configs of its own"
+    click.echo(f"{name}: {len(topic.partitions)} partitions, {shown}")
+
+
+@command.command(
+    epilog=examples(
+        "mainstem topic trim orders --before '7d ago' --dry-run",
+        "mainstem topic trim orders --before latest --yes     # empty it",
+    )
+)
+@click.argument("name")
+@click.option("--before", required=True, metavar="WHEN", help=f"Where the topic shall begin: {HELP}.")
+@click.option("--partition", "-p", "only", type=int, multiple=True, help="Only this partition.")
+@click.option("--dry-run", is_flag=True, help="Show what would go, and do nothing.")
+@yes_option
+@json_option
+@client_options
+def trim(
+    name: str, before: str, only: tuple[int, ...], dry_run: bool, yes: bool, as_json: bool, client: Client
+) -> None:
+    """Delete a topic's oldest messages."""
+    from mainstem.client import TopicPartition
+    from mainstem.client.admin import delete_records
+
+    topic = find_topic(client, name)
+    chosen = only or tuple(range(len(topic.partitions)))
+    places = [TopicPartition(name, partition) for partition in chosen]
+    if unknown := [place for place in places if not 0 <= place.partition < len(topic.partitions)]:
+        raise InvalidRequest(f"topic {name!r} has no partition {unknown[0].partition}")
+    targets = find_offsets(client, places, parse_when(before, round(time.time() * 1000)))
+    bounds = client.bounds([name])
+    rows = [
+        {"partition": place.partition, "first": bounds[place][0], "to": to, "deleted": to - bounds[place][0]}
+        for place, to in targets.items()
+    ]
+    total = sum(to - bounds[place][0] for place, to in targets.items())
+    emit_rows(
+        rows,
+        [Column(key, key, "right", NUMBER) for key in ("partition", "first", "to", "deleted")],
+        as_json=as_json,
+    )
+    if dry_run or not total:
+        remark("Nothing was changed.")
+        return
+    confirm(f"Delete {total:,} messages of topic {name!r}? They cannot be brought back.", yes=yes)
+    delete_records(client, targets)
+    remark(f"Deleted {total:,} messages.")
+
+
+@command.command(epilog=examples("mainstem topic delete orders", "mainstem topic delete old-1 old-2 --yes"))
+@click.argument("names", nargs=-1, required=True)
+@yes_option
+@json_option
+@client_options
+def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None:
+    """Delete topics with everything in them."""
+    from mainstem.client.admin import delete_topic
+
+    for name in names:
+        find_topic(client, name)
+    bounds = client.bounds(names)
+    for name in names:
+        count = sum(end - first for place, (first, end) in bounds.items() if place.topic == name)
+        confirm(f"Delete topic {name!r} with {count:,} messages? They cannot be brought back.", yes=yes)
+        delete_topic(client, name)
+        if as_json:
+            emit_record({"topic": name, "messages": count, "deleted": True}, as_json=True)
+        else:
+            click.echo(f"{name}: deleted")
