@@ -22,6 +22,8 @@ from mainstem.broker.reading import Reading
 from mainstem.broker.store import Part, Rebuild, Section, Store, part
 from mainstem.broker.system import SystemChance, SystemClock
 from mainstem.broker.topics import (
+    EpochsBegun,
+    OffsetsReserved,
     PartitionsAdded,
     TopicConfigured,
     TopicCreated,
@@ -98,8 +100,6 @@ class Broker:
         }
         self.meters = Meters()
         self._lock: object = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._creating: dict[str, asyncio.Future[None]] = {}
 
     @classmethod
     async def open(
@@ -129,7 +129,7 @@ class Broker:
         for warning in log.warnings:
             events.warning("recovered with a loss of convenience", what=warning)
         log.on_synced = self._on_synced
-        self.publisher = Publisher(log, self.clock, options.producer_expiry_ms)
+        self.publisher = Publisher(log, self.clock, options.producer_expiry_ms, self._reserve_offsets)
         self.reading = Reading(log)
         self.transactions = Transactions(
             self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
@@ -137,6 +137,7 @@ class Broker:
         self.groups = GroupCoordinator(self.store, self.offsets, self.clock, self.chance, options)
         self.security = Security(self.access, self.store, self.chance)
         log.start(asyncio.get_running_loop().call_soon)
+        await self._skip_reserved()
         return self
 
     def drain(self) -> None:
@@ -145,8 +146,9 @@ class Broker:
 
     async def close(self) -> None:
         self.drain()
-        for task in self._tasks:
-            task.cancel()
+        for partition in self.topics.partitions.values():
+            if partition.reserved > partition.next_offset:
+                self._reserve_offsets(partition.id, partition.next_offset, lambda _: None)
         await self.store.close()
         self._lock = None
 
@@ -156,6 +158,29 @@ class Broker:
     @property
     def cluster_id(self) -> str:
         return self.options.cluster_id or self.store.log.files.manifest.log_id
+
+    # --- topics that are acknowledged early ------------------------------------------------------
+
+    def _reserve_offsets(self, partition_id: int, upto: int, done: Callable[[object], None]) -> None:
+        self.store.append(Section.TOPICS, OffsetsReserved(partition_id, upto), done)
+
+    async def _skip_reserved(self) -> None:
+        """After an unclean stop messages may be gone that were acknowledged early: go on behind them.
+
+        Their offsets are given to nobody else, and a new leader epoch tells readers why.
+        """
+        early = [topic.name for topic in self.topics.by_name.values() if topic.policy.early]
+        if early:
+            events.warning("acknowledged before it is on disk", topics=len(early), first=early[0])
+        lost = [p for p in self.topics.partitions.values() if p.reserved > p.next_offset]
+        begun = [EpochsBegun(p.id, (*p.epochs, (p.leader_epoch + 1, p.reserved))) for p in lost]
+        for partition, delta in zip(lost, begun, strict=True):
+            events.warning(
+                "offsets skipped after an unclean stop", partition=str(partition), upto=partition.reserved
+            )
+            self.topics.apply(delta)
+        if begun:
+            await asyncio.wait([self.store.commit(Section.TOPICS, d, essential=True) for d in begun])
 
     # --- replay --------------------------------------------------------------------------------
 

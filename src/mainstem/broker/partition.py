@@ -11,6 +11,7 @@ from mainstem.broker.policy import TopicPolicy
 from mainstem.kernel.txn.producers import PartitionProducers
 
 Waiter = Callable[[], None]
+FIRST_EPOCH = ((0, 0),)
 _NO_CONFIGS: Mapping[str, str] = {}
 
 
@@ -33,12 +34,15 @@ class Partition:
     """log_start <= high_watermark <= next_offset: between the last two lies what is not yet on disk."""
 
     __slots__ = (
+        "epochs",
         "high_watermark",
         "id",
         "index",
         "log_start",
         "next_offset",
         "producers",
+        "reserved",
+        "reserved_on_disk",
         "topic",
         "waiters",
     )
@@ -51,13 +55,27 @@ class Partition:
         self.high_watermark = 0
         self.next_offset = 0
         self.producers: PartitionProducers | None = None
+        # (leader epoch, its first offset), oldest first. A new one begins where a power cut may have taken
+        # messages that were acknowledged early: readers then learn that offsets were skipped.
+        self.epochs: tuple[tuple[int, int], ...] = FIRST_EPOCH
+        # Early acknowledged offsets lie below this: no other message will ever get one of them.
+        self.reserved = 0
+        self.reserved_on_disk = 0
         # Called once, in the turn in which the high watermark grows.
         self.waiters: set[Waiter] | None = None
 
     @property
     def leader_epoch(self) -> int:
-        """One broker, one reign: it has never changed."""
-        return 0
+        return self.epochs[-1][0]
+
+    def epoch_end(self, epoch: int) -> tuple[int, int] | None:
+        """The last epoch up to the one asked for, and the offset where it ended; None if it has not been."""
+        if epoch >= self.leader_epoch:
+            return (epoch, self.high_watermark) if epoch == self.leader_epoch else None
+        for (known, _), (_, end) in zip(reversed(self.epochs[:-1]), reversed(self.epochs[1:]), strict=True):
+            if known <= epoch:
+                return known, end
+        return None
 
     def last_stable_offset(self) -> int:
         if self.producers is None:

@@ -100,6 +100,14 @@ _SPECS = (
         _one_of("producer"),
     ),
     ConfigSpec("delete.retention.ms", "long", "86400000", "How long a tombstone stays.", _LONG),
+    ConfigSpec(
+        "durability",
+        "string",
+        "fsync",
+        "Acknowledged means on disk (fsync), or in the operating system's hands (os): "
+        "a power cut may then take acknowledged messages.",
+        _one_of("fsync", "os"),
+    ),
     ConfigSpec("file.delete.delay.ms", "long", "60000", "Taken and told back only.", _LONG),
     ConfigSpec(
         "flush.messages",
@@ -194,6 +202,7 @@ class TopicPolicy:
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     min_dirty_ratio: float
+    early: bool  # acknowledged once the operating system has it
 
     @property
     def checks_timestamps(self) -> bool:
@@ -255,4 +264,5 @@ class Policies:
             min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
             max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
             min_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+            early=text("durability") == "os",
         )

@@ -20,11 +20,16 @@ JoinTransaction = Callable[[Partition, BatchHeader], None]
 
 NO_APPEND_TIME = -1
 INT64_MAX = 2**63 - 1
+# Offsets reserved at once for a topic with early acknowledgements: one wait for the disk per so many records.
+RESERVED_OFFSETS = 1_000_000
+# (partition id, upto, called once it is on disk)
+Reserve = Callable[[int, int, Done], None]
 
 
 class Publisher:
-    def __init__(self, log: Log, clock: Clock, producer_expiry_ms: int) -> None:
+    def __init__(self, log: Log, clock: Clock, producer_expiry_ms: int, reserve: Reserve) -> None:
         self._log = log
+        self._reserve = reserve
         self._clock = clock
         self._producer_expiry_ms = producer_expiry_ms
 
@@ -65,7 +70,7 @@ class Publisher:
             stamp_append_time(batch, now_ms)
         last = base + header.last_offset_delta
         max_timestamp_ms = append_time if append_time >= 0 else header.max_timestamp_ms
-        place_batch(batch, base, 0)
+        place_batch(batch, base, partition.epochs[-1][0])
         partition.next_offset = last + 1
         if header.producer_id >= 0:
             self._producers(partition).appended(
@@ -78,8 +83,24 @@ class Publisher:
                 now_ms,
             )
         place = NewPlace(partition.id, base, last, max_timestamp_ms, len(batch))
-        self._log.append_batch(partition.id, batch, place, done)
+        if policy.early and self._may_be_early(partition, last):
+            self._log.append_batch_early(partition.id, batch, place, done)
+        else:
+            self._log.append_batch(partition.id, batch, place, done)
         return base, append_time
+
+    def _may_be_early(self, partition: Partition, last: int) -> bool:
+        """Whether the offset is known on disk as taken. If not, a block is reserved and this batch waits."""
+        if last < partition.reserved_on_disk:
+            return True
+        if last >= partition.reserved:
+            upto = partition.reserved = last + 1 + RESERVED_OFFSETS
+
+            def on_disk(_: object) -> None:
+                partition.reserved_on_disk = upto
+
+            self._reserve(partition.id, upto, on_disk)
+        return False
 
     def _producers(self, partition: Partition) -> PartitionProducers:
         if partition.producers is None:

@@ -127,6 +127,10 @@ class Store:
         self.log.append_delta(section, payload, _settle(done, then))
         return done
 
+    def append(self, section: Section, delta: Any, done: Callable[[Any], None]) -> None:
+        """Journal one delta for which room was made already; `done` follows once it is on disk."""
+        self.log.append_delta(section, _encode(delta), done)
+
     def commit_together(
         self,
         deltas: Sequence[tuple[Section, Any]],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mainstem.broker.partition import Partition, Topic
+from mainstem.broker.partition import FIRST_EPOCH, Partition, Topic
 from mainstem.broker.policy import Policies
 from mainstem.model.errors import InvalidTopicName, UnknownTopic, UnknownTopicId
 
@@ -62,6 +62,20 @@ class PartitionIdsUsed(msgspec.Struct, array_like=True, tag=7, frozen=True):
     next_partition_id: int
 
 
+class OffsetsReserved(msgspec.Struct, array_like=True, tag=8, frozen=True):
+    """Offsets below `upto` may have been told to someone before they were on disk; a clean stop undoes it."""
+
+    partition_id: int
+    upto: int
+
+
+class EpochsBegun(msgspec.Struct, array_like=True, tag=9, frozen=True):
+    """All leader epochs of a partition with their first offsets; the last one starts its log anew."""
+
+    partition_id: int
+    epochs: tuple[tuple[int, int], ...]
+
+
 TopicDelta = (
     TopicCreated
     | PartitionsAdded
@@ -70,6 +84,8 @@ TopicDelta = (
     | Trimmed
     | PartitionsReached
     | PartitionIdsUsed
+    | OffsetsReserved
+    | EpochsBegun
 )
 
 # What changes the answer to "which topics are there": offsets do not.
@@ -153,6 +169,21 @@ class Topics:
                     self._reach(partition_id, log_start, next_offset)
             case PartitionIdsUsed(next_partition_id):
                 self.next_partition_id = max(self.next_partition_id, next_partition_id)
+            case OffsetsReserved(partition_id, upto):
+                self._reserve(partition_id, upto)
+            case EpochsBegun(partition_id, epochs):
+                self._begin_epochs(partition_id, epochs)
+
+    def _reserve(self, partition_id: int, upto: int) -> None:
+        partition = self.partitions.get(partition_id)
+        if partition is not None:
+            partition.reserved = upto
+
+    def _begin_epochs(self, partition_id: int, epochs: tuple[tuple[int, int], ...]) -> None:
+        partition = self.partitions.get(partition_id)
+        if partition is not None and len(epochs) > len(partition.epochs):
+            partition.epochs = epochs
+            self._reach(partition_id, 0, epochs[-1][1])
 
     def _add_partitions(self, topic: Topic, first_index: int, partition_ids: tuple[int, ...]) -> None:
         for index, partition_id in enumerate(partition_ids, first_index):
@@ -191,6 +222,11 @@ class Topics:
                 topic.created_ms,
                 topic.internal,
             )
+        for partition in list(self.partitions.values()):
+            if partition.reserved:
+                yield OffsetsReserved(partition.id, partition.reserved)
+            if partition.epochs is not FIRST_EPOCH:
+                yield EpochsBegun(partition.id, partition.epochs)
         reached: list[tuple[int, int, int]] = []
         for partition in list(self.partitions.values()):
             if partition.high_watermark:

@@ -33,6 +33,10 @@ def command(config: Config) -> None:
         click.echo(f"Mainstem is ready. Data: {config.server.data.resolve()}", err=True)
         for name, where in app.listening.items():
             click.echo(f"  {name:<10} {where}", err=True)
+        if config.topics.durability == "os":
+            click.echo(
+                "  WARNING: topics.durability = os. A power cut may take acknowledged messages.", err=True
+            )
         click.echo("Stop it with Ctrl-C.", err=True)
 
     asyncio.run(serve(config, started))

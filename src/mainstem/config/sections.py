@@ -156,7 +156,7 @@ class Topics:
 
     def configs(self) -> Mapping[str, str]:
         """Those that a topic can override, by Kafka's names and as its texts."""
-        own = ("auto_create", "default_partitions", "max_partitions", "durability")
+        own = ("auto_create", "default_partitions", "max_partitions")
         values = {spec.name: getattr(self, spec.name) for spec in fields(self) if spec.name not in own}
         return {
             name.replace("_", "."): ",".join(value) if isinstance(value, tuple) else str(value)
@@ -324,7 +324,6 @@ class Log:
 # list; a test compares the list with what the source reads.
 PLANNED = frozenset(
     {
-        "topics.durability",
     }
 )
 

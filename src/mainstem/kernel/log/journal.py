@@ -54,9 +54,12 @@ class NewPlace:
 
 
 class Append:
-    """One frame to be written. `done` is called on the owner's thread once it is on disk."""
+    """One frame to be written. `done` is called on the owner's thread once it is on disk.
 
-    __slots__ = ("done", "file_id", "kind", "payload", "places", "position", "subject")
+    With `early` set that is once the operating system has it: a power cut may take it back.
+    """
+
+    __slots__ = ("done", "early", "file_id", "kind", "payload", "places", "position", "subject")
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Append:
         self.payload = payload
         self.places = places
         self.done = done
+        self.early = False
         # Set by the writer: the payload's place on disk.
         self.file_id = 0
         self.position = 0
@@ -198,10 +202,12 @@ class JournalWriter:
             self._idle = False
 
     def _take(self) -> tuple[list[Append], int]:
+        """The next round: in order, and either all early or none, so that one answer fits all of it."""
         pending = self._pending
         appends: list[Append] = []
         size = ROUND_FRAME_BYTES
-        while pending and size < MAX_ROUND_BYTES:
+        early = pending[0].early
+        while pending and size < MAX_ROUND_BYTES and pending[0].early is early:
             append = pending.popleft()
             appends.append(append)
             size += FRAME_HEAD_BYTES + len(append.payload)
@@ -222,10 +228,12 @@ class JournalWriter:
             active.capacity = active.position + size + SEAL_FRAME_BYTES
             active.file.allocate(active.capacity)
         active.file.pwritev(self._frames(appends, active), active.position)
-        active.file.fdatasync()
         active.position += size
         active.frames += len(appends) + 1
-        self._synced = (active.file_id, active.position)
+        if not appends[0].early:
+            # Covers the early rounds before it too.
+            active.file.fdatasync()
+            self._synced = (active.file_id, active.position)
         self._post(self._on_round, Round(appends, active, sealed, size))
 
     def _is_full(self, size: int, count: int) -> bool:

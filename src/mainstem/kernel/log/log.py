@@ -165,6 +165,12 @@ class Log:
         """A batch whose offsets are set; `place` says which."""
         self._submit(Append(FrameKind.BATCH, partition, batch, (place,), done))
 
+    def append_batch_early(self, partition: int, batch: Buffer, place: NewPlace, done: Done | None) -> None:
+        """As append_batch, but `done` does not wait for the disk: a power cut may take the batch back."""
+        append = Append(FrameKind.BATCH, partition, batch, (place,), done)
+        append.early = True
+        self._submit(append)
+
     def append_delta(self, section: int, payload: bytes, done: Done | None) -> None:
         self._submit(Append(FrameKind.DELTA, section, payload, (), done))
 

@@ -116,6 +116,7 @@ def _epoch_end(request: Request, topic_name: str, wanted: OffsetForLeaderPartiti
     except MainstemError as error:
         end.error_code = code_of(error)
         return end
-    if wanted.leader_epoch == partition.leader_epoch:
-        end.leader_epoch, end.end_offset = partition.leader_epoch, partition.high_watermark
+    found = partition.epoch_end(wanted.leader_epoch)
+    if found is not None:
+        end.leader_epoch, end.end_offset = found
     return end
