@@ -1,14 +1,41 @@
-"""Access control lists.
-
-Resource types: 1 any, 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user. Pattern
-types: 1 any, 2 match, 3 literal, 4 prefixed. Permissions: 1 any, 2 deny, 3 allow. Operations: 1 any, 2 all,
-3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs, 11 alter
-configs, 12 idempotent write, 13 create tokens, 14 describe tokens, 15 two-phase commit.
-"""
+"""Access control lists, and the numbers of their words. In a filter, 1 stands for any."""
 
 from __future__ import annotations
 
 from mainstem.wire.kafka.schema import INT8, INT16, INT32, STRING, Message, array, wire
+
+ANY = 1
+KINDS = {
+    "topic": 2,
+    "group": 3,
+    "cluster": 4,
+    "transactional_id": 5,
+    "delegation_token": 6,
+    "user": 7,
+}
+PATTERNS = {"match": 2, "literal": 3, "prefixed": 4}
+PERMISSIONS = {"deny": 2, "allow": 3}
+OPERATIONS = {
+    "all": 2,
+    "read": 3,
+    "write": 4,
+    "create": 5,
+    "delete": 6,
+    "alter": 7,
+    "describe": 8,
+    "cluster_action": 9,
+    "describe_configs": 10,
+    "alter_configs": 11,
+    "idempotent_write": 12,
+    "create_tokens": 13,
+    "describe_tokens": 14,
+    "two_phase_commit": 15,
+}
+
+
+def word(code: int, codes: dict[str, int]) -> str:
+    """A number that stands for nothing becomes a word that nothing accepts."""
+    return next((word for word, known in codes.items() if known == code), f"number {code}")
 
 
 class DescribeAclsRequest(Message, flexible_since=2):

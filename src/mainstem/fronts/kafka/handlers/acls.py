@@ -10,11 +10,16 @@ from __future__ import annotations
 from itertools import groupby
 
 from mainstem.broker.access import OpenAccess
-from mainstem.broker.access.acls import KINDS, OPERATIONS, Acl, AclFilter
+from mainstem.broker.access.acls import Acl, AclFilter
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.session import Request
 from mainstem.model.errors import InvalidRequest, MainstemError, SecurityDisabled
 from mainstem.wire.kafka.acls import (
+    ANY,
+    KINDS,
+    OPERATIONS,
+    PATTERNS,
+    PERMISSIONS,
     AclCreation,
     AclCreationResult,
     AclDescription,
@@ -28,14 +33,8 @@ from mainstem.wire.kafka.acls import (
     DescribeAclsRequest,
     DescribeAclsResource,
     DescribeAclsResponse,
+    word,
 )
-
-# Kafka's numbers for the words; in a filter, 1 stands for any.
-ANY = 1
-KIND_CODES = {kind: code for code, kind in enumerate(KINDS, 2)}
-OPERATION_CODES = {operation: code for code, operation in enumerate(OPERATIONS, 2)}
-PATTERN_CODES = {"match": 2, "literal": 3, "prefixed": 4}
-PERMISSION_CODES = {"deny": 2, "allow": 3}
 
 
 async def describe(request: Request, message: DescribeAclsRequest) -> DescribeAclsResponse:
@@ -48,15 +47,15 @@ async def describe(request: Request, message: DescribeAclsRequest) -> DescribeAc
     return DescribeAclsResponse(
         resources=[
             DescribeAclsResource(
-                resource_type=KIND_CODES[kind],
+                resource_type=KINDS[kind],
                 resource_name=name,
-                pattern_type=PATTERN_CODES[pattern],
+                pattern_type=PATTERNS[pattern],
                 acls=[
                     AclDescription(
                         principal=acl.principal,
                         host=acl.host,
-                        operation=OPERATION_CODES[acl.operation],
-                        permission_type=PERMISSION_CODES[acl.permission],
+                        operation=OPERATIONS[acl.operation],
+                        permission_type=PERMISSIONS[acl.permission],
                     )
                     for acl in acls
                 ],
@@ -114,13 +113,13 @@ def _check(request: Request, operation: str) -> None:
 
 def _acl(wish: AclCreation) -> Acl:
     return Acl(
-        _word(wish.resource_type, KIND_CODES),
+        word(wish.resource_type, KINDS),
         wish.resource_name,
-        _word(wish.resource_pattern_type, PATTERN_CODES),
+        word(wish.resource_pattern_type, PATTERNS),
         wish.principal,
         wish.host,
-        _word(wish.operation, OPERATION_CODES),
-        _word(wish.permission_type, PERMISSION_CODES),
+        word(wish.operation, OPERATIONS),
+        word(wish.permission_type, PERMISSIONS),
     )
 
 
@@ -133,13 +132,13 @@ def _try_filter(wanted: DeleteAclsFilter) -> AclFilter | MainstemError:
 
 def _filter(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        _known(wanted.resource_type_filter, KIND_CODES, "kind of resource"),
+        _known(wanted.resource_type_filter, KINDS, "kind of resource"),
         wanted.resource_name_filter,
-        _known(wanted.pattern_type_filter, PATTERN_CODES, "type of pattern"),
+        _known(wanted.pattern_type_filter, PATTERNS, "type of pattern"),
         wanted.principal_filter,
         wanted.host_filter,
-        _known(wanted.operation, OPERATION_CODES, "operation"),
-        _known(wanted.permission_type, PERMISSION_CODES, "permission"),
+        _known(wanted.operation, OPERATIONS, "operation"),
+        _known(wanted.permission_type, PERMISSIONS, "permission"),
     )
 
 
@@ -148,21 +147,16 @@ def _known(code: int, codes: dict[str, int], what: str) -> str | None:
         return None
     if code not in codes.values():
         raise InvalidRequest(f"there is no {what} {code}")
-    return _word(code, codes)
-
-
-def _word(code: int, codes: dict[str, int]) -> str:
-    """A number that stands for nothing becomes a word that nothing accepts."""
-    return next((word for word, known in codes.items() if known == code), f"number {code}")
+    return word(code, codes)
 
 
 def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
-        resource_type=KIND_CODES[acl.kind],
+        resource_type=KINDS[acl.kind],
         resource_name=acl.name,
-        pattern_type=PATTERN_CODES[acl.pattern],
+        pattern_type=PATTERNS[acl.pattern],
         principal=acl.principal,
         host=acl.host,
-        operation=OPERATION_CODES[acl.operation],
-        permission_type=PERMISSION_CODES[acl.permission],
+        operation=OPERATIONS[acl.operation],
+        permission_type=PERMISSIONS[acl.permission],
     )

@@ -1,0 +1,207 @@
+"""`mainstem acl`: rules of who may do what, over Kafka's own ACL APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainstem.broker.access.acls import ANY_HOST, CLUSTER_NAME, OPERATIONS, Acl, AclTable
+from mainstem.broker.access.authorizer import AclAccess, principal_of
+from mainstem.cli.connect import client_options
+from mainstem.cli.groups import Commands, examples
+from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, remark, yes_option
+from mainstem.model.errors import NotAuthorized
+
+if TYPE_CHECKING:
+    from mainstem.client import Client
+    from mainstem.client.access import Rule
+
+WORDS = tuple(operation.replace("_", "-") for operation in OPERATIONS)
+COLUMNS = [
+    Column(key, key) for key in ("permission", "principal", "operation", "kind", "name", "pattern", "host")
+]
+
+
+def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds a flag for each kind of resource; the command gets them as they were given."""
+    for flag, text in (
+        ("--transactional-id", "A transactional id."),
+        ("--group", "A consumer group."),
+        ("--topic", "A topic; '*' is every topic."),
+    ):
+        function = click.option(flag, metavar="NAME", help=text)(function)
+    return click.option("--cluster", is_flag=True, help="The broker itself.")(function)
+
+
+def _resource(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
+) -> tuple[str, str] | None:
+    given = {"topic": topic, "group": group, "transactional_id": transactional_id}
+    named = [(kind, name) for kind, name in given.items() if name is not None]
+    named += [("cluster", CLUSTER_NAME)] if cluster else []
+    if len(named) > 1:
+        raise click.UsageError("name one of --topic, --group, --transactional-id, --cluster")
+    return named[0] if named else None
+
+
+def _needed(**flags: Any) -> tuple[str, str]:
+    found = _resource(**flags)
+    if found is None:
+        raise click.UsageError("name what it is about: --topic, --group, --transactional-id or --cluster")
+    return found
+
+
+@click.group(
+    "acl", cls=Commands, epilog=examples("mainstem acl ls", "mainstem acl add alice read --topic orders")
+)
+def command() -> None:
+    """Who may do what. A denial wins; superusers, set in the broker's settings, are exempt."""
+
+
+@command.command(
+    epilog=examples(
+        "mainstem acl ls",
+        "mainstem acl ls --topic orders         # every rule that speaks of it, prefixes and '*' too",
+        "mainstem acl ls --principal alice --json",
+    )
+)
+@click.option("--principal", metavar="NAME", help="Only rules of this user.")
+@resource_options
+@json_option
+@client_options
+def ls(principal: str | None, as_json: bool, client: Client, **resource: Any) -> None:
+    """List rules."""
+    rules = _find(client, principal, _resource(**resource))
+    emit_rows(map(asdict, rules), COLUMNS, as_json=as_json, empty="No rules.")
+
+
+@command.command(
+    epilog=examples(
+        "mainstem acl add alice read --topic orders",
+        "mainstem acl add alice read write --topic shop. --prefix",
+        "mainstem acl add alice read --group billing",
+        "mainstem acl add '*' all --topic secret --deny",
+    )
+)
+@click.argument("principal")
+@click.argument("operations", nargs=-1, required=True, type=click.Choice(WORDS))
+@resource_options
+@click.option("--prefix", is_flag=True, help="The name is the beginning of the names that are meant.")
+@click.option("--host", default=ANY_HOST, help="Only from this address. [every]")
+@click.option("--deny", is_flag=True, help="Forbid it, whatever else allows it.")
+@json_option
+@client_options
+def add(
+    principal: str,
+    operations: tuple[str, ...],
+    prefix: bool,
+    host: str,
+    deny: bool,
+    as_json: bool,
+    client: Client,
+    **resource: Any,
+) -> None:
+    """Allow PRINCIPAL (a user's name, or '*' for everybody) some OPERATIONS."""
+    from mainstem.client.access import Rule, add_rules
+
+    kind, name = _needed(**resource)
+    rules = [
+        Rule(
+            kind,
+            name,
+            "prefixed" if prefix else "literal",
+            principal_of(principal),
+            host,
+            operation.replace("-", "_"),
+            "deny" if deny else "allow",
+        )
+        for operation in operations
+    ]
+    add_rules(client, rules)
+    emit_rows(map(asdict, rules), COLUMNS, as_json=as_json)
+
+
+@command.command(
+    epilog=examples(
+        "mainstem acl rm --principal alice --topic orders", "mainstem acl rm --principal alice --yes"
+    )
+)
+@click.option("--principal", metavar="NAME", help="Only rules of this user.")
+@click.option("--operation", type=click.Choice(WORDS), help="Only rules about this.")
+@resource_options
+@yes_option
+@json_option
+@client_options
+def rm(
+    principal: str | None, operation: str | None, yes: bool, as_json: bool, client: Client, **resource: Any
+) -> None:
+    """Remove rules: those of a name as it is written in them, of a user, or both."""
+    from mainstem.client.access import remove_rules
+
+    about = _resource(**resource)
+    if principal is None and about is None:
+        raise click.UsageError("name what to remove: --principal, --topic, --group, ...")
+    wanted = operation.replace("-", "_") if operation else None
+    rules = [
+        rule for rule in _find(client, principal, about, exactly=True) if wanted in (None, rule.operation)
+    ]
+    if not rules:
+        remark("No such rules.")
+        return
+    if not as_json:
+        emit_rows(map(asdict, rules), COLUMNS, as_json=False)
+    confirm(f"Remove {len(rules)} rules?", yes=yes)
+    remove_rules(client, rules)
+    if as_json:
+        emit_rows(map(asdict, rules), COLUMNS, as_json=True)
+
+
+@command.command(epilog=examples("mainstem acl check alice read --topic orders   # exit code 1 if refused"))
+@click.argument("principal")
+@click.argument("operation", type=click.Choice(WORDS[1:]))
+@resource_options
+@click.option("--host", default="127.0.0.1", help="As if from this address. [127.0.0.1]")
+@json_option
+@client_options
+def check(principal: str, operation: str, host: str, as_json: bool, client: Client, **resource: Any) -> None:
+    """Tell whether the rules allow it, and by which. Superusers are not known here."""
+    kind, name = _needed(**resource)
+    who, what = principal_of(principal), operation.replace("-", "_")
+    table = AclTable()
+    for rule in _find(client, None, (kind, name)):
+        table.add(Acl(**asdict(rule)))
+    speaking = [acl for acl in table if acl.speaks_of(who, host)]
+    allowed = AclAccess(table, allow_by_default=False).allows(who, host, what, kind, name)
+    why = [
+        f"{acl.permission} {acl.operation} {acl.pattern} {acl.name!r} for {acl.principal}" for acl in speaking
+    ]
+    none = (
+        "no rule speaks of it: the broker's acl_default decides"
+        if not list(table)
+        else "no rule for this user"
+    )
+    emit_record(
+        {
+            "allowed": allowed,
+            "principal": who,
+            "operation": what,
+            kind: name,
+            "rules": "; ".join(why) or none,
+        },
+        as_json=as_json,
+    )
+    if not allowed:
+        raise NotAuthorized(who, what, kind, name)
+
+
+def _find(
+    client: Client, principal: str | None, about: tuple[str, str] | None, *, exactly: bool = False
+) -> list[Rule]:
+    from mainstem.client.access import RuleFilter, find_rules
+
+    kind, name = about or (None, None)
+    pattern = "match" if about and not exactly else None
+    return find_rules(client, RuleFilter(kind, name, pattern, principal_of(principal) if principal else None))

@@ -1,0 +1,142 @@
+"""`mainstem user`: users and their passwords, over Kafka's own SCRAM API."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mainstem.broker.access.scram import (
+    BY_LABEL,
+    DEFAULT_ITERATIONS,
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    SALT_BYTES,
+)
+from mainstem.cli.connect import client_options, close_to
+from mainstem.cli.groups import Commands, examples
+from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, yes_option
+from mainstem.model.errors import DuplicateResource, InvalidRequest, ResourceNotFound
+
+if TYPE_CHECKING:
+    from mainstem.client import Client
+
+ENV_NEW_PASSWORD = "MAINSTEM_NEW_PASSWORD"
+
+_new_password_file = click.option(
+    "--new-password-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"File with the user's password. Else ${ENV_NEW_PASSWORD}, or you are asked.",
+)
+_iterations = click.option(
+    "--iterations",
+    type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
+    default=DEFAULT_ITERATIONS,
+    help=f"How slow a guess at the password is. [{DEFAULT_ITERATIONS}]",
+)
+
+
+@click.group("user", cls=Commands, epilog=examples("mainstem user ls", "mainstem user add alice"))
+def command() -> None:
+    """Users and their passwords. A password is salted here; the broker never sees it."""
+
+
+@command.command(epilog=examples("mainstem user ls", "mainstem user ls --json | jq -r .user"))
+@json_option
+@client_options
+def ls(as_json: bool, client: Client) -> None:
+    """List users."""
+    from mainstem.client.access import list_users
+
+    rows = [{"user": user, "mechanisms": list(held)} for user, held in sorted(list_users(client).items())]
+    columns = [Column("user", "user"), Column("mechanisms", "can log in by", show=", ".join)]
+    emit_rows(rows, columns, as_json=as_json, empty="No users.")
+
+
+@command.command(
+    epilog=examples("mainstem user add alice", "mainstem user add svc --new-password-file secret.txt")
+)
+@click.argument("name")
+@_new_password_file
+@_iterations
+@json_option
+@client_options
+def add(name: str, new_password_file: Path | None, iterations: int, as_json: bool, client: Client) -> None:
+    """Make a user."""
+    from mainstem.client.access import list_users
+
+    if name in list_users(client):
+        raise DuplicateResource(
+            f"there is a user {name!r} already; `mainstem user passwd` changes the password"
+        )
+    _set(client, name, new_password_file, iterations)
+    emit_record({"user": name, "made": True}, as_json=as_json)
+
+
+@command.command(epilog=examples("mainstem user passwd alice"))
+@click.argument("name")
+@_new_password_file
+@_iterations
+@json_option
+@client_options
+def passwd(name: str, new_password_file: Path | None, iterations: int, as_json: bool, client: Client) -> None:
+    """Give a user another password. Connections that are logged in stay so."""
+    _must_exist(client, name)
+    _set(client, name, new_password_file, iterations)
+    emit_record({"user": name, "changed": True}, as_json=as_json)
+
+
+@command.command(epilog=examples("mainstem user rm alice --yes"))
+@click.argument("names", nargs=-1, required=True)
+@yes_option
+@json_option
+@client_options
+def rm(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None:
+    """Remove users. Their rules stay; connections that are logged in stay so."""
+    from mainstem.client.access import remove_user
+
+    held = {name: _must_exist(client, name) for name in names}
+    confirm(f"Remove {', '.join(names)}?", yes=yes)
+    for name, mechanisms in held.items():
+        remove_user(client, name, mechanisms)
+        emit_record({"user": name, "removed": True}, as_json=as_json)
+
+
+def _must_exist(client: Client, name: str) -> list[str]:
+    """The mechanisms that the user can log in by."""
+    from mainstem.client.access import list_users
+
+    users = list_users(client)
+    if name not in users:
+        raise ResourceNotFound(f"there is no user {name!r}.{close_to(name, users)}")
+    return list(users[name])
+
+
+def _set(client: Client, name: str, file: Path | None, iterations: int) -> None:
+    from mainstem.client.access import set_password
+
+    salts = {mechanism: secrets.token_bytes(SALT_BYTES) for mechanism in BY_LABEL}
+    set_password(client, name, _new_password(name, file), salts, iterations)
+
+
+def _new_password(name: str, file: Path | None) -> str:
+    if file is not None:
+        try:
+            password = file.read_text().rstrip("\n")
+        except OSError as error:
+            raise InvalidRequest(f"{file}: cannot be read: {error.strerror}") from None
+    elif ENV_NEW_PASSWORD in os.environ:
+        password = os.environ[ENV_NEW_PASSWORD]
+    elif sys.stdin.isatty():
+        password = str(
+            click.prompt(f"New password of {name}", hide_input=True, confirmation_prompt=True, err=True)
+        )
+    else:
+        raise InvalidRequest(f"no new password for {name!r}: use --new-password-file or ${ENV_NEW_PASSWORD}")
+    if not password:
+        raise InvalidRequest("an empty password is none")
+    return password
