@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -39,8 +38,8 @@ OPTIONS = [
 
 
 class Walk:
-    def __init__(self, folder: str, options: UpkeepOptions) -> None:
-        self.house = House(folder, options)
+    def __init__(self, folder: str, options: UpkeepOptions, disk: Disk | None = None) -> None:
+        self.house = House(folder, options, disk=disk)
         self.bodies: list[tuple[tuple[int, int], int]] = []
         self.deleted: set[int] = set()
 
@@ -111,14 +110,13 @@ class Walk:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=5, max_size=40), options=st.sampled_from(OPTIONS))
 def test_readers_get_the_same_bytes_whatever_is_merged(steps, options):
-    with tempfile.TemporaryDirectory() as folder:
-        walk = Walk(folder, options)
-        for step in steps:
-            walk.step(*step)
-            walk.house.check()
-        walk.house.settle()
-        walk.house.work()
+    walk = Walk("/data", options, MemoryDisk("/data"))
+    for step in steps:
+        walk.step(*step)
         walk.house.check()
-        walk.house.reopen()
-        walk.house.check()
-        assert not walk.house.upkeep.busy
+    walk.house.settle()
+    walk.house.work()
+    walk.house.check()
+    walk.house.reopen()
+    walk.house.check()
+    assert not walk.house.upkeep.busy

@@ -19,6 +19,7 @@ from mainstem.kernel.log.recover import recover
 from mainstem.kernel.log.upkeep import CompactPolicy, Upkeep
 from mainstem.model.batch import read_header
 from mainstem.model.meters import Meters
+from mainstem.model.ports import Disk
 from mainstem.model.records import Record, encode_batch
 
 LOG_OPTIONS = LogOptions(file_bytes=16 << 10, file_frames=1000, reserve_bytes=1 << 10)
@@ -37,7 +38,8 @@ class NowExecutor(Executor):
 class LazyRunner:
     """Does a job in this process, when told to: so that a test can do other things first."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
         self.jobs: deque[tuple[Job, Callable[[Outcome], None]]] = deque()
         self.outcomes: list[Outcome] = []
 
@@ -49,7 +51,7 @@ class LazyRunner:
 
     def work(self) -> None:
         job, on_done = self.jobs.popleft()
-        outcome = run_job(OsDisk(), decode_job(encode_job(job)), lambda count: None)
+        outcome = run_job(self._disk, decode_job(encode_job(job)), lambda count: None)
         self.outcomes.append(outcome)
         on_done(decode_outcome(encode_job(outcome)))
 
@@ -107,7 +109,11 @@ class House:
     """The log, its upkeep and its model: partition -> the batches that a reader must get, in order."""
 
     def __init__(
-        self, folder: str, options: UpkeepOptions = EAGER, log_options: LogOptions = LOG_OPTIONS
+        self,
+        folder: str,
+        options: UpkeepOptions = EAGER,
+        log_options: LogOptions = LOG_OPTIONS,
+        disk: Disk | None = None,
     ) -> None:
         self.folder = folder
         self.options = options
@@ -116,14 +122,15 @@ class House:
         self.model: dict[int, list[bytes]] = {}
         self.ends: dict[int, int] = {}
         self.now_ms = 1_000_000
-        OsDisk().make_folder(folder)
+        self.disk = disk or OsDisk()
+        self.disk.make_folder(folder)
         self.open()
 
     def open(self) -> None:
         self.replay = Nothing()
-        self.runner = LazyRunner()
+        self.runner = LazyRunner(self.disk)
         self.meters = Meters()
-        recovered = recover(OsDisk(), self.folder, self.log_options.file_bytes, self.replay, lambda: "id")
+        recovered = recover(self.disk, self.folder, self.log_options.file_bytes, self.replay, lambda: "id")
         self.log = Log(recovered, self.log_options, post, fail, NowExecutor())
         self.log.prepare()
         self.upkeep = Upkeep(self.log, self.facts, self.runner, post, self.options, self.meters)

@@ -71,6 +71,8 @@ class Miller:
     def _ask(self, message: bytes) -> Outcome:
         try:
             child = self._child or self._spawn()
+            if self._closed:  # while it was being started
+                return self._died("closed")
             assert child.stdin is not None
             assert child.stdout is not None
             write_message(child.stdin.fileno(), message)
