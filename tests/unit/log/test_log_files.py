@@ -141,7 +141,7 @@ def test_a_writer_in_a_hurry_does_not_wait_for_zeros():
     def fault(verb: str, path: str) -> None:
         if verb == "fdatasync":
             filled.append(path)
-            files._hurry = True  # as take_next does on the writer's thread
+            files._hurry.set()  # as take_next does on the writer's thread
 
     disk.fault = fault
     files.prepare_next(zero=True)

@@ -1,7 +1,8 @@
 """Received bytes become frames, without copying a frame that fits.
 
-Bytes are received into a slab; a frame is a view into it. A slab is never written twice, because views into
-it live on in the journal until their round is on disk; what is used up is left to the garbage collector.
+Bytes are received into a slab; a frame is a view into it. A slab is not written again while a view into it
+is in use (in the journal, until its round is on disk): frames are counted, and whoever is done with one gives
+it back. A slab whose frames all came back is used anew; one that lost count is left to the collector.
 
 Pure: no socket here. `room()` gives the place for the next bytes, `received(n)` says how many came,
 `next_frame()` returns a frame or None ("more").
@@ -21,16 +22,31 @@ LARGEST_SLAB = 256 << 10
 SMALLEST_ROOM = 2 << 10
 # A frame beyond this size gets its memory as its bytes arrive, not when it is announced.
 TRUSTED_BYTES = 4 << 20
+# Slabs kept for use anew: as many as a busy producer has under way.
+MAX_SPARE_BYTES = 16 << 20
+
+
+class Slab:
+    """Memory for frames. `frames` were taken and have not come back; `full` slabs get no more bytes."""
+
+    __slots__ = ("data", "frames", "full", "view")
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+        self.view = memoryview(self.data)
+        self.frames = 0
+        self.full = False
 
 
 class Inbox:
-    __slots__ = ("_end", "_next_slab", "_slab", "_start", "_view", "_wanted", "max_bytes")
+    __slots__ = ("_end", "_next_size", "_spare", "_spare_bytes", "_start", "_wanted", "max_bytes", "slab")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._next_slab = SMALLEST_SLAB
-        self._slab = bytearray(0)
-        self._view = memoryview(self._slab)
+        self.slab = Slab(0)  # that the frame taken last lies in
+        self._next_size = SMALLEST_SLAB
+        self._spare: list[Slab] = []
+        self._spare_bytes = 0
         self._start = 0  # of the first frame not yet taken
         self._end = 0  # of what was received
         self._wanted = 0  # size of the frame at _start, its prefix included; 0: not known yet
@@ -49,10 +65,14 @@ class Inbox:
         """Where the next bytes go; never empty."""
         have = self._end - self._start
         needed = max(self._wanted - have, 1)
-        free = len(self._slab) - self._end
+        free = len(self.slab.data) - self._end
         if free < needed and free < max(SMALLEST_ROOM, min(needed, TRUSTED_BYTES)):
             self._new_slab(have)
-        return self._view[self._end :]
+            free = len(self.slab.data) - self._end
+        if self._wanted > LARGEST_SLAB:
+            # The frame behind a large one begins in a slab of its own: nothing of it need be moved.
+            return self.slab.view[self._end : self._end + min(free, needed)]
+        return self.slab.view[self._end :]
 
     def received(self, count: int) -> None:
         self._end += count
@@ -62,38 +82,69 @@ class Inbox:
         have = self._end - self._start
         if have < 4:
             return None
+        slab = self.slab
         if not self._wanted:
-            (size,) = SIZE.unpack_from(self._slab, self._start)
+            (size,) = SIZE.unpack_from(slab.data, self._start)
             if not 0 < size <= self.max_bytes:
                 raise RequestTooLarge(f"a request of {size} bytes; at most {self.max_bytes} are taken")
             self._wanted = size + 4
         if have < self._wanted:
             return None
         start, self._start = self._start, self._start + self._wanted
+        if self._wanted > LARGEST_SLAB:
+            # Here comes someone with large requests: the next slab shall hold one whole.
+            self._next_size = min(max(self._next_size, self._wanted), TRUSTED_BYTES)
         self._wanted = 0
-        return self._view[start + 4 : self._start]
+        slab.frames += 1
+        return slab.view[start + 4 : self._start]
+
+    def give_back(self, slab: Slab) -> None:
+        """One frame of this slab is not looked at any more."""
+        slab.frames -= 1
+        if slab.full and slab.frames == 0:
+            self._keep(slab)
 
     def peek_int16(self) -> int | None:
         """The first two bytes of the next frame, if they are here."""
         start = self._start
-        return _INT16.unpack_from(self._slab, start + 4)[0] if self._end - start >= 6 else None
-
-    def _new_slab(self, have: int) -> None:
-        """Move what is left of a frame to a fresh slab that holds it and, if it is small, many more."""
-        if self._wanted <= TRUSTED_BYTES:
-            size = max(self._next_slab, self._wanted)
-        else:
-            size = min(self._wanted, max(TRUSTED_BYTES, 2 * have))
-        slab = bytearray(size)
-        view = memoryview(slab)
-        view[:have] = self._view[self._start : self._end]
-        self._slab, self._view, self._start, self._end = slab, view, 0, have
-        self._next_slab = min(2 * self._next_slab, LARGEST_SLAB)
+        return _INT16.unpack_from(self.slab.data, start + 4)[0] if self._end - start >= 6 else None
 
     def rest(self) -> None:
         """Nothing is expected for a while: hold on to no more memory than a new connection does."""
-        if self._start == self._end and len(self._slab) > SMALLEST_SLAB:
-            self._slab = bytearray(0)
-            self._view = memoryview(self._slab)
+        self._spare = []
+        self._spare_bytes = 0
+        self._next_size = SMALLEST_SLAB
+        if self._start == self._end and len(self.slab.data) > SMALLEST_SLAB:
+            self.slab = Slab(0)
             self._start = self._end = 0
-            self._next_slab = SMALLEST_SLAB
+
+    def _new_slab(self, have: int) -> None:
+        """Move what is left of a frame to a slab that holds it and, if it is small, many more."""
+        old, start, end = self.slab, self._start, self._end
+        if self._wanted <= TRUSTED_BYTES:
+            size = max(self._next_size, self._wanted)
+        else:
+            size = min(self._wanted, max(TRUSTED_BYTES, 2 * have))
+        self.slab = self._fresh(size)
+        self.slab.view[:have] = old.view[start:end]
+        self._start, self._end = 0, have
+        old.full = True
+        if old.frames == 0:
+            self._keep(old)
+        if self._next_size < LARGEST_SLAB:
+            self._next_size *= 2
+
+    def _fresh(self, size: int) -> Slab:
+        while self._spare:
+            slab = self._spare.pop()
+            self._spare_bytes -= len(slab.data)
+            if len(slab.data) >= size:
+                slab.full = False
+                return slab
+        return Slab(size)
+
+    def _keep(self, slab: Slab) -> None:
+        size = len(slab.data)
+        if LARGEST_SLAB <= size <= TRUSTED_BYTES and self._spare_bytes + size <= MAX_SPARE_BYTES:
+            self._spare.append(slab)
+            self._spare_bytes += size

@@ -30,6 +30,9 @@ from mainstem.model.ports import Disk, File
 # A new file is filled with zeros in pieces of this size: a sync into bytes that were written before is
 # about twice as fast as one that must also record that the bytes exist now.
 ZERO_PIECE = bytes(1 << 20)
+# Between two pieces, so that filling never takes more than a small share of the disk from those who write:
+# about 50 MB/s. Who fills a file faster than that gets on well without zeros.
+FILL_PAUSE_S = 0.02
 # The errors that a full disk gives: a state to live with. Any other means that the disk cannot be trusted.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -48,7 +51,8 @@ class Files:
         self._pins = 0
         self._doomed: set[str] = set()  # files to delete once nobody copies them
         # Set while the writer waits for a file: zeros are a luxury then.
-        self._hurry = False
+        self._hurry = threading.Event()
+        self._closed = False
 
     def change(self, edit: Callable[[Manifest], Manifest]) -> Manifest:
         with self._lock:
@@ -89,13 +93,19 @@ class Files:
         """A file that recovery found prepared and unused."""
         self._ready = ready
 
+    def close(self) -> None:
+        """Whatever is being prepared need not be finished nicely."""
+        self._closed = True
+        self._hurry.set()
+
     def take_next(self) -> JournalFile:
         """The prepared file, or a new one made on the spot. Called by the writer when a file is full."""
-        self._hurry = True
+        self._hurry.set()
         try:
             self.prepare_next(zero=False)
         finally:
-            self._hurry = False
+            if not self._closed:
+                self._hurry.clear()
         ready, self._ready = self._ready, None
         assert ready is not None
         return ready
@@ -135,11 +145,12 @@ class Files:
 
     def _fill(self, file: File) -> None:
         for at in range(FILE_HEAD.size, self.file_bytes, len(ZERO_PIECE)):
-            if self._hurry:
+            if self._hurry.is_set():
                 return
             file.pwritev([ZERO_PIECE[: self.file_bytes - at]], at)
             # Piece by piece, so that a round never waits behind the whole file.
             file.fdatasync()
+            self._hurry.wait(FILL_PAUSE_S)
 
     # --- ends of files -------------------------------------------------------------------------
 

@@ -130,6 +130,7 @@ class Log:
         """Everything appended is on disk, and its rounds are posted, when this returns."""
         self._writer.close()
         self._closed = True
+        self.files.close()
         self._housekeeper.shutdown()
 
     def run_pending(self) -> None:
