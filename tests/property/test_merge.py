@@ -15,6 +15,8 @@ from merge_house import House
 
 from mainstem.kernel.log.plan import UpkeepOptions
 from mainstem.model.errors import BodyGone, CorruptFile
+from mainstem.model.ports import Disk
+from mainstem.testing.memory_disk import MemoryDisk
 
 PARTITIONS = st.integers(1, 4)
 STEPS = st.one_of(
