@@ -36,6 +36,7 @@ from mainstem.wire.kafka.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from mainstem.wire.kafka.schema import NULL_UUID
 
 # From this version on a topic can be asked for by its id alone.
 _BY_ID_SINCE = 12
@@ -158,7 +159,7 @@ def _about_cluster(request: Request, message: MetadataRequest) -> MetadataRespon
 def _find(request: Request, wanted: MetadataRequestTopic) -> Topic | None:
     """None: there is no topic of that name, and the client may know."""
     session, topics = request.session, request.broker.topics
-    if wanted.name is None:
+    if wanted.name is None or wanted.topic_id != NULL_UUID:  # with an id Java sends an empty name, not null
         topic = topics.get_by_id(wanted.topic_id)
         if not session.allows("describe", "topic", topic.name):
             # Who may not see it must not learn that it exists.
