@@ -91,10 +91,10 @@ class Enumeration:
     """Replays a recorded run and starts a log from every state in which the power can go."""
 
     def __init__(
-        self, model: LogModel, begin: MemoryDisk, seed: int = 1, *, only_extremes: bool = False
+        self, model: LogModel, begin: MemoryDisk, seed: int = 1, *, only_a_few: bool = False
     ) -> None:
         self.model = model
-        self._only_extremes = only_extremes
+        self._only_a_few = only_a_few
         self.disk = begin
         self.states = 0
         self._seen: set[tuple[bytes, int]] = set()
@@ -114,7 +114,8 @@ class Enumeration:
 
     def cut_here(self, acked: int) -> None:
         pending = self.disk.pending
-        for kept in [[], pending] if self._only_extremes else kept_after_a_cut(pending, self._chance):
+        few = [[], pending, pending[-1:], pending[1:]]
+        for kept in few if self._only_a_few else kept_after_a_cut(pending, self._chance):
             disk = self.disk.after_power_cut(kept)
             key = (digest(disk), acked)
             if key not in self._seen:
@@ -268,7 +269,7 @@ def test_a_power_cut_after_a_killed_process_was_recovered_loses_nothing(run):
             killed = first.after_kill()
             again = killed.after_kill()
             model = record(use_again, killed, model_of(whole, acked))
-            Enumeration(model, again, seed=index, only_extremes=not LONG).run(killed.tape, acked)
+            Enumeration(model, again, seed=index, only_a_few=not LONG).run(killed.tape, acked)
 
 
 def use_again(log: ModelledLog) -> None:
