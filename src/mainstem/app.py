@@ -27,6 +27,7 @@ from mainstem.config import (
     has_tls,
     is_loopback,
     mechanisms_offered,
+    others_can_read,
     read_token,
     read_users,
     server_context,
@@ -161,6 +162,9 @@ class App:
             await self.broker.security.prepare_logins()
             if not self.broker.access.users and security.tls_client_auth == "none":
                 events.warning("nobody can log in yet", why="there are no users: set security.users_file")
+        for path in (security.users_file, security.tls_key_file, security.http_token_file):
+            if path is not None and path.exists() and others_can_read(path):
+                events.warning("a secret can be read by others on this machine", file=str(path))
         for name, endpoint in self.config.listeners().items():
             if not has_tls(name) and not is_loopback(endpoint.host):
                 events.warning("a listener beyond loopback without TLS", listener=name, where=str(endpoint))

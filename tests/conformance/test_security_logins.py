@@ -311,6 +311,16 @@ def test_a_tls_handshake_that_never_comes_is_not_waited_for(files, caplog):
     assert said_in_log(caplog, "no TLS handshake")["peer"].startswith("127.0.0.1:")
 
 
+def test_handshakes_under_way_count_as_connections(files):
+    with (
+        guarded(files, {"server.max_connections": 2}) as broker,
+        Wire(broker.listening["kafka+tls"]),
+        Wire(broker.listening["kafka+tls"]),
+        Wire(broker.listening["kafka+tls"]) as one_too_many,
+    ):
+        assert one_too_many.receive() is None
+
+
 def test_a_client_without_tls_at_a_tls_port_is_closed_and_named(broker, caplog):
     with Wire(broker.listening["kafka+tls"]) as wire:
         wire.socket.sendall(b"GET / HTTP/1.1\r\n\r\n")

@@ -21,7 +21,7 @@ from mainstem.config.load import (
     read_file,
     suggestion,
 )
-from mainstem.config.secret_files import read_token, read_users
+from mainstem.config.secret_files import others_can_read, read_token, read_users
 from mainstem.config.sections import (
     USUAL_PORTS,
     Config,
@@ -60,6 +60,7 @@ __all__ = [
     "is_loopback",
     "load",
     "mechanisms_offered",
+    "others_can_read",
     "parse_endpoint",
     "read_file",
     "read_token",

@@ -31,6 +31,11 @@ def read_token(path: Path) -> str:
     return token
 
 
+def others_can_read(path: Path) -> bool:
+    """Whether somebody else on this machine may read a file that is meant to be secret."""
+    return path.stat().st_mode & 0o044 != 0
+
+
 def _read(setting: str, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ def server_context(cert: Path | None, key: Path | None, ca: Path | None, client_
         raise InvalidConfig("a +tls listener needs security.tls_cert_file and security.tls_key_file")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     _load_chain(context, cert, key)
     if ca is not None:
         _readable("security.tls_ca_file", ca)

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.config import check_exposure, denies_by_default, is_loopback, load
+from mainstem.config import (
+    Endpoint,
+    check_exposure,
+    denies_by_default,
+    is_loopback,
+    load,
+    mechanisms_offered,
+)
 from mainstem.model.errors import InvalidConfig
 
 pytestmark = pytest.mark.usefixtures("nothing_planned")
@@ -32,6 +39,24 @@ def test_required_authentication_that_nobody_can_pass_is_refused():
         check_exposure(load({"server.listen": "kafka=0.0.0.0:9092", **closed}, {}))
     with_certificates = {"server.listen": "kafka+tls=0.0.0.0:9093", "security.tls_client_auth": "required"}
     check_exposure(load({**with_certificates, **closed, **TLS}, {}))
+
+
+def test_plain_alone_is_no_login_over_an_open_network():
+    only = {"security.authentication": "required", "security.sasl_mechanisms": "PLAIN"}
+    with pytest.raises(InvalidConfig, match="PLAIN is for"):
+        check_exposure(load({"server.listen": "kafka=0.0.0.0:9092", **only}, {}))
+    check_exposure(load({"server.listen": "kafka+tls=0.0.0.0:9093", **only, **TLS}, {}))
+    check_exposure(load({"server.listen": "kafka=127.0.0.1:9092", **only}, {}))
+
+
+@pytest.mark.parametrize(
+    ("listener", "host", "offered"),
+    [("kafka", "127.0.0.1", True), ("kafka", "0.0.0.0", False), ("kafka+tls", "0.0.0.0", True)],
+)
+def test_plain_is_offered_where_the_password_is_safe(listener, host, offered):
+    mechanisms = ("SCRAM-SHA-512", "PLAIN")
+    found = mechanisms_offered(mechanisms, listener, Endpoint(host, 9092))
+    assert found == (mechanisms if offered else ("SCRAM-SHA-512",))
 
 
 def test_http_beyond_loopback_needs_a_token():

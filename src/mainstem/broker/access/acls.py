@@ -120,7 +120,7 @@ class AclTable:
     def __init__(self) -> None:
         self._literal: dict[tuple[str, str], dict[Acl, None]] = {}
         self._prefixed: dict[tuple[str, str], dict[Acl, None]] = {}
-        self._prefix_lengths: dict[str, tuple[int, ...]] = {}  # by kind
+        self._prefix_lengths: dict[str, dict[int, int]] = {}  # by kind: how many prefixes have a length
         self.version = 0
 
     def __contains__(self, acl: Acl) -> bool:
@@ -133,8 +133,12 @@ class AclTable:
                 yield from list(acls)
 
     def add(self, acl: Acl) -> None:
-        self._shelf(acl).setdefault((acl.kind, acl.name), {})[acl] = None
-        self._changed(acl.kind)
+        shelf, key = self._shelf(acl), (acl.kind, acl.name)
+        if key not in shelf:
+            shelf[key] = {}
+            self._count_length(acl, 1)
+        shelf[key][acl] = None
+        self.version += 1
 
     def remove(self, acl: Acl) -> None:
         shelf, key = self._shelf(acl), (acl.kind, acl.name)
@@ -142,7 +146,8 @@ class AclTable:
             shelf[key].pop(acl, None)
             if not shelf[key]:
                 del shelf[key]
-        self._changed(acl.kind)
+                self._count_length(acl, -1)
+        self.version += 1
 
     def speaking_of(self, kind: str, name: str) -> Iterator[Acl]:
         """Rules whose pattern covers the name, for whomever they are."""
@@ -159,7 +164,10 @@ class AclTable:
     def _shelf(self, acl: Acl) -> dict[tuple[str, str], dict[Acl, None]]:
         return self._prefixed if acl.pattern == PREFIXED else self._literal
 
-    def _changed(self, kind: str) -> None:
-        self.version += 1
-        lengths = {len(name) for kind_, name in self._prefixed if kind_ == kind}
-        self._prefix_lengths[kind] = tuple(sorted(lengths))
+    def _count_length(self, acl: Acl, change: int) -> None:
+        if acl.pattern == PREFIXED:
+            lengths = self._prefix_lengths.setdefault(acl.kind, {})
+            length = len(acl.name)
+            lengths[length] = lengths.get(length, 0) + change
+            if not lengths[length]:
+                del lengths[length]

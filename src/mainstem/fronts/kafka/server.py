@@ -48,6 +48,7 @@ class KafkaServer:
         )
         self._connections: set[Connection] = set()
         self._per_peer: dict[str, int] = {}
+        self._knocking = 0  # in their TLS handshake
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
         self._server: asyncio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -72,7 +73,7 @@ class KafkaServer:
         connection = Connection(self, self._dispatcher)
         if self.tls is None:
             return connection
-        return TlsGate(connection, self.tls, self.limits.handshake_ms)
+        return TlsGate(self, connection, self.tls, self.limits.handshake_ms)
 
     def now(self) -> float:
         return self._loop.time()
@@ -105,6 +106,16 @@ class KafkaServer:
         if self._per_peer[host] > self.limits.max_connections_per_peer:
             return f"more than {self.limits.max_connections_per_peer} connections from {host}"
         return None
+
+    def may_knock(self, peer_host: str) -> str | None:
+        if len(self._connections) + self._knocking > self.limits.max_connections:
+            return f"more than {self.limits.max_connections} connections"
+        if self._per_peer.get(peer_host, 0) >= self.limits.max_connections_per_peer:
+            return f"more than {self.limits.max_connections_per_peer} connections from {peer_host}"
+        return None
+
+    def knocked(self, change: int) -> None:
+        self._knocking += change
 
     def lost(self, connection: Connection) -> None:
         if connection not in self._connections:
