@@ -1,4 +1,8 @@
-"""Memory for large requests: whoever announces one waits until there is room for it."""
+"""Memory for large requests and large answers, over all connections.
+
+Whoever announces a large request waits until there is room for it. Answers never wait, they get smaller: a
+client that does not read what it asked for may not keep others from reading.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,15 @@ class Budget:
             self._waiting.append((claimant, size))
         return False
 
-    def release(self, claimant: Claimant, size: int) -> None:
-        """Give back what was reserved (0: nothing), and a place in the line."""
-        if not size and not self._waiting:
-            return
-        self._used -= size
+    def leave(self, claimant: Claimant) -> None:
+        """Give up a place in the line, if there is one."""
         if any(waiting is claimant for waiting, _ in self._waiting):
             self._waiting = deque(pair for pair in self._waiting if pair[0] is not claimant)
+            self.release(0)  # who stood behind it may fit
+
+    def release(self, size: int) -> None:
+        """Give back what was reserved."""
+        self._used -= size
         while self._waiting and self._fits(self._waiting[0][1]):
             waiting, wanted = self._waiting.popleft()
             self._used += wanted
@@ -41,3 +47,21 @@ class Budget:
 
     def _fits(self, size: int) -> bool:
         return self._used == 0 or self._used + size <= self._max_bytes
+
+
+class AnswerRoom:
+    """Bytes of answers that are made and not sent yet, over all connections of a listener."""
+
+    SMALLEST = 64 << 10
+
+    def __init__(self, max_bytes: int = 128 << 20) -> None:
+        self.max_bytes = max_bytes
+        self.held = 0
+
+    def allowed(self, asked: int) -> int:
+        """How large one more answer may be: half of what is left, and always a little."""
+        return min(asked, max((self.max_bytes - self.held) // 2, self.SMALLEST))
+
+    @property
+    def is_full(self) -> bool:
+        return self.held >= self.max_bytes

@@ -6,7 +6,7 @@ ones wait for it, so a handler never sees a connection's requests overtake each 
 
 Backpressure: at most MAX_IN_FLIGHT requests, or MAX_IN_FLIGHT_BYTES, are under way; a client that does not
 read its answers, or that sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received
-only while the server's budget has room for it.
+only while the server's budget has room for it, and keeps that room until it is answered.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
         self._send_planned = False
         self._in_flight_bytes = 0  # of the requests that the answers in line belong to
+        self._unsent = 0  # of answers handed to the transport, as far as it was counted
+        self._sending_since = 0.0  # the peer took something at that time or had nothing to take
         self.opened_at = 0.0
         self.last_active = 0.0
         self.peer = "unknown"
@@ -89,10 +91,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        self._release()
+        self._server.budget.leave(self)
+        self._server.budget.release(self._reserved)
+        self._reserved = 0
         for answer in self._answers:
             answer.cancel()
+            self._settle(answer)
         self._answers.clear()
+        self.session.listener.answers.held -= self._unsent
+        self._unsent = 0
         self._server.lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -108,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._paused_writing = False
+        self._count_unsent()
         self._work()
 
     # --- requests --------------------------------------------------------------------------------
@@ -123,6 +131,10 @@ class Connection(asyncio.BufferedProtocol):
         except MainstemError as error:
             self.fail(str(error))
             return
+        except Exception as error:  # a bug: this connection ends, the broker goes on
+            events.error("a request failed", peer=self.peer, error=error)
+            self.fail("internal error")
+            return
         self._adjust_reading()
 
     def _may_take(self) -> bool:
@@ -136,10 +148,15 @@ class Connection(asyncio.BufferedProtocol):
         return self._inbox.peek_int16() == ApiKey.PRODUCE
 
     def _take(self, frame: memoryview) -> None:
-        if self._reserved:
-            self._release()
-        answer = self._dispatcher.start(self.session, frame, self._on_ready)
-        if answer is not None:
+        reserved, self._reserved = self._reserved, 0
+        try:
+            answer = self._dispatcher.start(self.session, frame, self._on_ready)
+        except BaseException:
+            self._server.budget.release(reserved)
+            raise
+        if answer is None:
+            self._server.budget.release(reserved)
+        else:
             answer.request_bytes = len(frame)
             self._in_flight_bytes += len(frame)
             self._answers.append(answer)
@@ -179,9 +196,34 @@ class Connection(asyncio.BufferedProtocol):
             return
         if len(chunks) > 1 and sum(map(len, chunks)) <= SMALL_WRITE:
             self._transport.write(b"".join(chunks))
-            return
-        for chunk in chunks:
-            self._transport.write(chunk)
+    def _settle(self, answer: Answer) -> None:
+        """It is about to be sent, or never will be: give back what was held for it."""
+        self._in_flight_bytes -= answer.request_bytes
+        if answer.reserved:
+            self._server.budget.release(answer.reserved)
+        if answer.held:
+            self.session.listener.answers.held -= answer.held
+
+        else:
+            for chunk in chunks:
+                self._transport.write(chunk)
+        if self._paused_writing:
+            self._count_unsent()
+
+    def _count_unsent(self) -> None:
+        """What the transport still holds counts for the listener's room, until the peer takes it."""
+        unsent = self._transport.get_write_buffer_size()
+        if unsent < self._unsent or not self._unsent:
+            self._sending_since = self._server.now()
+        self.session.listener.answers.held += unsent - self._unsent
+        self._unsent = unsent
+
+    def stalled_s(self) -> float:
+        """How long the peer has not taken what it asked for; 0 if there is nothing to take."""
+        if not self._unsent:
+            return 0.0
+        self._count_unsent()
+        return self._server.now() - self._sending_since
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -207,10 +249,6 @@ class Connection(asyncio.BufferedProtocol):
         self._reserved = size
         self._adjust_reading()
 
-    def _release(self) -> None:
-        self._server.budget.release(self, self._reserved)
-        self._reserved = 0
-
     # --- ends ------------------------------------------------------------------------------------
 
     @property
@@ -234,7 +272,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         self._closed = True
-        self._transport.close()
+        if self._unsent:
+            self._transport.abort()
+        else:
+            self._transport.close()
 
     def rest(self) -> None:
         self._inbox.rest()
+        """Once the peer has taken its answers; a peer that takes none is cut off."""

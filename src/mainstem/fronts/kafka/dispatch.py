@@ -13,6 +13,7 @@ from typing import Any
 from mainstem.broker.access.certificate import principal_of_certificate
 from mainstem.fronts.kafka.codes import UNSUPPORTED_VERSION
 from mainstem.fronts.kafka.encoding import Encoded
+from mainstem.fronts.kafka.inbox import Slab
 from mainstem.fronts.kafka.session import Listener, Request, Session
 from mainstem.fronts.kafka.versions import api_versions
 from mainstem.model.errors import InvalidPrincipal, InvalidRequest, MainstemError, UnsupportedVersion
@@ -42,6 +43,7 @@ class Answer:
         "cancelled",
         "chunks",
         "failure",
+        "held",
         "may_be_followed",
         "on_cancel",
         "request_bytes",

@@ -126,6 +126,10 @@ class KafkaServer:
         if not self._per_peer[host]:
             del self._per_peer[host]
 
+    def _patience_ms(self) -> int:
+        """How long a client may leave its answers unread: not long once those fill the memory for them."""
+        return self.limits.stall_ms if self.listener.answers.is_full else self.limits.idle_ms
+
     async def _watch_over(self) -> None:
         """Once a second: close who is silent for too long, take memory back from who rests."""
         limits = self.limits
@@ -140,6 +144,8 @@ class KafkaServer:
                     connection.fail("no authentication in time")
                 elif connection.holds_memory and silent_ms > limits.stall_ms:
                     connection.fail(f"a request stalled for {limits.stall_ms} ms")
+                elif connection.stalled_s() * 1000 > self._patience_ms():
+                    connection.fail("does not read its answers")
                 elif connection.is_idle and silent_ms > limits.idle_ms:
                     connection.fail("idle for too long")
                 elif connection.is_idle and silent_ms > 1000:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mainstem.broker.access import ANONYMOUS, Access
 from mainstem.broker.access.sasl import Authenticator, Exchange
 from mainstem.broker.broker import Broker
+from mainstem.fronts.kafka.budget import AnswerRoom
 from mainstem.model.errors import NotAuthorized
 from mainstem.wire.kafka.apis import ApiKey
 
@@ -24,6 +25,7 @@ class Listener:
     max_request_bytes: int = 100 << 20
     max_response_bytes: int = 55 << 20
     versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)  # offered, by API
+    answers: AnswerRoom = field(default_factory=AnswerRoom)
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ class Fetching:
             return
         query = self._query
         if size >= query.min_bytes or final or query.max_wait_ms <= 0:
-            self._send(results)
+            self._send(results, size)
         else:
             self._wait()
 
@@ -60,7 +60,8 @@ class Fetching:
         query = self._query
         broker = self._session.listener.broker
         committed = query.isolation_level == READ_COMMITTED
-        left = min(query.max_bytes, self._session.listener.max_response_bytes)
+        listener = self._session.listener
+        left = listener.answers.allowed(min(query.max_bytes, listener.max_response_bytes))
         total, final = 0, not query.topics
         results: list[tuple[Topic, list[FetchResult]]] = []
         for topic, wanted in query.topics:
@@ -116,7 +117,8 @@ class Fetching:
             events.error("a fetch failed", error=error)
             self._answer.fail("internal error")
             return
-        self._send(future.result()[0])
+        results, size, _ = future.result()
+        self._send(results, size)
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -141,16 +143,16 @@ class Fetching:
             return
         if size >= self._query.min_bytes or final:
             self._stop_waiting()
-            self._send(results)
+            self._send(results, size)
 
     def _time_is_up(self) -> None:
         self._stop_waiting()
         try:
-            results, _, _ = self._read(wait=False)
+            results, size, _ = self._read(wait=False)
         except WouldBlock:
             self._read_cold()
             return
-        self._send(results)
+        self._send(results, size)
 
     def _stop_waiting(self) -> None:
         for partition in self._partitions:
@@ -160,7 +162,9 @@ class Fetching:
             self._timer.cancel()
             self._timer = None
 
-    def _send(self, results: list[tuple[Topic, list[FetchResult]]]) -> None:
+    def _send(self, results: list[tuple[Topic, list[FetchResult]]], size: int) -> None:
+        self._answer.held = size
+        self._session.listener.answers.held += size
         self._answer.ready(encode_fetch_response(self._correlation_id, self._version, 0, 0, 0, results))
 
 
