@@ -1,0 +1,386 @@
+"""Bytes that no client should send: a typed error or a closed connection, a line in the log that names the
+peer, memory within bounds, and a broker that goes on."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+import time
+
+import pytest
+import zstandard
+from kafka_kit import until
+from raw_kafka import Raw, header
+
+from mainstem.model.record import Record
+from mainstem.model.records import encode_batch
+from mainstem.testing import Broker
+from mainstem.wire.kafka.apis import SPECS, ApiKey
+from mainstem.wire.kafka.fetch import FetchPartition, FetchTopic
+from mainstem.wire.kafka.frames import decode_response, encode_request
+from mainstem.wire.kafka.produce import PartitionProduceData, TopicProduceData
+from mainstem.wire.kafka.topics import CreatableTopic, CreatableTopicConfig
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with Broker({"topics.max_message_bytes": "8 MiB"}, process=True) as running:
+        with Raw(running.kafka) as raw:
+            made = [
+                CreatableTopic(name="plain", num_partitions=1, replication_factor=1),
+                CreatableTopic(
+                    name="compacted",
+                    num_partitions=1,
+                    replication_factor=1,
+                    configs=[CreatableTopicConfig(name="cleanup.policy", value="compact")],
+                ),
+            ]
+            raw.ask(ApiKey.CREATE_TOPICS, 7, topics=made)
+        yield running
+
+
+@pytest.fixture
+def raw(broker):
+    with Raw(broker.kafka) as connection:
+        yield connection
+
+
+def batch(value: bytes = b"value", key: bytes | None = b"key") -> bytes:
+    return bytes(encode_batch([Record(0, int(time.time() * 1000), key, value)]))
+
+
+def produce(raw, records, topic="plain", version=9) -> int:
+    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])]
+    answer = raw.ask(ApiKey.PRODUCE, version, acks=-1, timeout_ms=5000, topic_data=data)
+    return answer.responses[0].partition_responses[0].error_code
+
+
+def assert_goes_on(broker) -> None:
+    """Somebody else is served as if nothing had happened."""
+    with Raw(broker.kafka) as other:
+        assert produce(other, batch()) == 0
+
+
+def assert_closed_and_logged(broker, raw, word: str = "connection closed") -> None:
+    assert raw.is_closed()
+    peer = raw.peer
+    log = broker._runner.log
+    until(
+        lambda: any(peer in line and word in line for line in log.read_text().splitlines()),
+        f"a line about {peer}",
+    )
+    assert_goes_on(broker)
+
+
+def memory_mib(broker) -> int:
+    status = open(f"/proc/{broker._runner._process.pid}/status").read()  # noqa: SIM115
+    return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+
+# --- headers and sizes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [-1, 4, 5, 6, 7, 71, 999, 32767])
+def test_an_unknown_api_key_closes_the_connection(broker, raw, key):
+    raw.send_frame(header(key, 0))
+    assert_closed_and_logged(broker, raw)
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(key, version) for key in (0, 1, 3, 19) for version in (-1, 99)] + [(0, 0), (0, 1), (0, 2)],
+)
+def test_an_unknown_version_closes_the_connection(broker, raw, key, version):
+    raw.send_frame(header(key, version) + b"\0" * 20)
+    assert_closed_and_logged(broker, raw)
+
+
+@pytest.mark.parametrize("tail", [b"", b"\0", b"\0\x04raw\x021\0"])
+def test_api_versions_of_an_unknown_version_is_answered_in_version_0_and_the_connection_goes_on(raw, tail):
+    raw.send_frame(header(18, 99) + b"\0" + tail)
+    correlation_id, answer = decode_response(SPECS[ApiKey.API_VERSIONS], 0, raw.receive_frame())
+    assert (correlation_id, answer.error_code) == (7, 35)
+    offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+    assert offered[ApiKey.API_VERSIONS] == (0, 4)
+    assert raw.ask(ApiKey.API_VERSIONS, 4, client_software_name="a", client_software_version="1")
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), 100 * MIB + 1, 2**31 - 1])
+def test_an_impossible_size_closes_the_connection(broker, raw, size):
+    raw.send(struct.pack(">i", size) + b"abcdefgh")
+    assert_closed_and_logged(broker, raw)
+
+
+@pytest.mark.parametrize("length", range(1, 10))
+def test_a_frame_too_short_for_a_header_closes_the_connection(broker, raw, length):
+    raw.send_frame(header(18, 0)[:length])
+    assert_closed_and_logged(broker, raw)
+
+
+def test_a_client_id_that_lies_about_its_length_closes_the_connection(broker, raw):
+    raw.send_frame(struct.pack(">hhih", 18, 0, 1, 5000) + b"short")
+    assert_closed_and_logged(broker, raw)
+
+
+def test_a_truncated_request_that_ends_with_the_connection_is_forgotten(broker):
+    for cut in (1, 3, 5, 20):
+        with Raw(broker.kafka) as raw:
+            raw.send(struct.pack(">i", 1000)[:cut] + b"x" * (cut - 4))
+    assert_goes_on(broker)
+
+
+# --- bodies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "body"),
+    [
+        (ApiKey.METADATA, 1, struct.pack(">i", 2**31 - 1)),
+        (ApiKey.METADATA, 1, struct.pack(">i", -7)),
+        (ApiKey.METADATA, 12, b"\0\xff\xff\xff\xff\x0f"),
+        (ApiKey.CREATE_TOPICS, 1, struct.pack(">i", 2**31 - 1)),
+        (ApiKey.LIST_OFFSETS, 1, struct.pack(">ii", -1, 2**31 - 1)),
+        (ApiKey.PRODUCE, 8, struct.pack(">hhii", -1, 1, 1000, 2**31 - 1)),
+        (ApiKey.PRODUCE, 9, b"\0\0" + struct.pack(">hi", 1, 1000) + b"\xff\xff\xff\xff\x0f"),
+        (ApiKey.FETCH, 11, struct.pack(">iiiibiii", -1, 0, 1, 1, 0, 0, -1, 2**31 - 1)),
+        (ApiKey.FETCH, 12, b"\0" + struct.pack(">iiibii", 0, 1, 1, 0, 0, -1) + b"\xff\xff\xff\xff\x0f"),
+        (
+            ApiKey.OFFSET_COMMIT,
+            2,
+            b"\0\1g" + struct.pack(">i", 1) + b"\0\1m" + struct.pack(">qi", -1, 2**31 - 1),
+        ),
+    ],
+    ids=str,
+)
+def test_an_array_count_beyond_its_bytes_closes_the_connection(broker, raw, key, version, body):
+    raw.send_frame(header(key, version) + body)
+    assert_closed_and_logged(broker, raw)
+
+
+def test_text_that_is_not_utf8_closes_the_connection(broker, raw):
+    raw.send_frame(header(3, 1) + struct.pack(">ih", 1, 2) + b"\xff\xfe")
+    assert_closed_and_logged(broker, raw)
+
+
+def test_a_name_that_is_not_utf8_in_a_produce_or_fetch_closes_the_connection(broker):
+    with Raw(broker.kafka) as raw:
+        raw.send_frame(header(0, 8) + struct.pack(">hhiih", -1, 1, 1000, 1, 2) + b"\xff\xfe" + b"\0" * 4)
+        assert_closed_and_logged(broker, raw)
+    with Raw(broker.kafka) as raw:
+        raw.send_frame(header(1, 4) + struct.pack(">iiiibih", -1, 0, 1, 1, 0, 1, 2) + b"\xff\xfe" + b"\0" * 4)
+        assert_closed_and_logged(broker, raw)
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+def test_a_batch_with_a_bad_crc_is_corrupt(raw):
+    bad = bytearray(batch())
+    bad[-1] ^= 1
+    assert produce(raw, bytes(bad)) == 2
+    assert produce(raw, batch()) == 0
+
+
+@pytest.mark.parametrize("cut", [0, 1, 12, 60, -1])
+def test_a_batch_cut_short_is_refused(raw, cut):
+    assert produce(raw, batch()[:cut]) in (2, 87)
+    assert produce(raw, batch()) == 0
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("version", [3, 7, 9])
+def test_a_message_set_of_old_magic_is_refused_as_such(raw, magic, version):
+    message = (
+        struct.pack(">bb", magic, 0) + (b"\0" * 8 if magic else b"") + struct.pack(">i", -1) + b"\0\0\0\1v"
+    )
+    old = struct.pack(">qii", 0, len(message) + 4, 0) + message
+    assert produce(raw, old, version=version) == 43
+
+
+def test_a_batch_beyond_the_topics_limit_is_too_large(raw):
+    assert produce(raw, batch(random.Random(1).randbytes(9 * MIB))) == 10
+    assert produce(raw, batch()) == 0
+
+
+def test_a_decompression_bomb_for_a_compacted_topic_is_refused_within_bounds(broker, raw):
+    """A megabyte that would become sixteen gigabytes, once with honest sizes and once without any."""
+    before = memory_mib(broker)
+    for with_size in (True, False):
+        packer = zstandard.ZstdCompressor(write_content_size=with_size)
+        block = packer.compress(b"\0" * (256 * MIB))
+        assert produce(raw, repacked(batch(), block, codec=4), topic="compacted") in (2, 87)
+    assert memory_mib(broker) - before < 300
+    assert_goes_on(broker)
+
+
+def repacked(made: bytes, payload: bytes, codec: int) -> bytes:
+    """A batch with other compressed bytes, whose sizes and crc are right."""
+    from crc32c import crc32c
+
+    head = bytearray(made[:61])
+    struct.pack_into(">h", head, 21, codec)
+    struct.pack_into(">i", head, 8, 61 - 12 + len(payload))
+    struct.pack_into(">I", head, 17, crc32c(bytes(head[21:]) + payload))
+    return bytes(head) + payload
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def test_fifty_connections_that_announce_90_mb_and_send_half_of_it_stay_within_bounds(broker):
+    before = memory_mib(broker)
+    hostile = [Raw(broker.kafka) for _ in range(50)]
+    stop = threading.Event()
+
+    def send_half(raw: Raw) -> None:
+        raw.socket.settimeout(0.5)
+        left = 45 * MIB
+        piece = b"\0" * MIB
+        try:
+            raw.send(struct.pack(">i", 90 * MIB) + header(0, 9))
+            while left > 0 and not stop.is_set():
+                try:
+                    left -= raw.socket.send(piece[:left])
+                except TimeoutError:
+                    continue  # the broker does not read: that is the point
+        except OSError:
+            pass  # closed by the broker
+
+    threads = [threading.Thread(target=send_half, args=(raw,)) for raw in hostile]
+    for thread in threads:
+        thread.start()
+    highest = before
+    try:
+        with Raw(broker.kafka) as honest:
+            for _ in range(200):
+                assert produce(honest, batch(b"x" * 10_000)) == 0
+                assert fetch(honest)
+                highest = max(highest, memory_mib(broker))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for raw in hostile:
+            raw.socket.close()
+    assert highest - before < 300
+    assert_goes_on(broker)
+
+
+def fetch(raw, offset: int = 0, max_bytes: int = MIB):
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    answer = raw.ask(
+        ApiKey.FETCH,
+        11,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic="plain", partitions=[wanted])],
+    )
+    (partition,) = answer.responses[0].partitions
+    assert partition.error_code == 0
+    return partition.records
+
+
+def test_clients_that_never_read_their_answers_stay_within_bounds(broker):
+    with Raw(broker.kafka) as writer:
+        for seed in range(80):
+            assert produce(writer, batch(random.Random(seed).randbytes(MIB - 1000))) == 0
+    before = memory_mib(broker)
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100 * MIB)
+    ask = encode_request(
+        SPECS[ApiKey.FETCH],
+        11,
+        1,
+        "slow",
+        SPECS[ApiKey.FETCH].request(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=100 * MIB,
+            topics=[FetchTopic(topic="plain", partitions=[wanted])],
+        ),
+    )
+    slow = []
+    highest = before
+    try:
+        for _ in range(40):
+            reader = Raw(broker.kafka)
+            reader.send(ask * 20)
+            slow.append(reader)
+            assert_goes_on(broker)
+            highest = max(highest, memory_mib(broker))
+        with Raw(broker.kafka) as quick:
+            assert fetch(quick)
+        highest = max(highest, memory_mib(broker))
+        assert highest - before < 300
+        # Whoever begins to read gets what it asked for.
+        assert slow[0].receive_frame() is not None
+        assert slow[-1].receive_frame() is not None
+    finally:
+        for reader in slow:
+            reader.socket.close()
+
+
+# --- chance --------------------------------------------------------------------------------------
+
+
+def valid_frames() -> list[bytes]:
+    """A request of every API in a few versions, to be bent."""
+    frames = []
+    for spec in SPECS.values():
+        for version in {spec.min_version, spec.max_version, (spec.min_version + spec.max_version) // 2}:
+            frames.append(encode_request(spec, version, 1, "fuzz", spec.request())[4:])
+    data = [TopicProduceData(name="plain", partition_data=[PartitionProduceData(index=0, records=batch())])]
+    for version in (3, 8, 9, 12):
+        spec = SPECS[ApiKey.PRODUCE]
+        message = spec.request(acks=-1, timeout_ms=5, topic_data=data)
+        frames.append(encode_request(spec, version, 1, "fuzz", message)[4:])
+    wanted = [FetchTopic(topic="plain", partitions=[FetchPartition(partition=0, partition_max_bytes=99)])]
+    for version in (4, 11, 12):
+        spec = SPECS[ApiKey.FETCH]
+        message = spec.request(max_wait_ms=0, max_bytes=99, topics=wanted)
+        frames.append(encode_request(spec, version, 1, "fuzz", message)[4:])
+    return frames
+
+
+def bent(chance: random.Random, frame: bytes) -> bytes:
+    bad = bytearray(frame)
+    for _ in range(chance.choice((1, 1, 1, 2, 5, 20))):
+        kind = chance.randrange(4)
+        # The first two bytes say which API: mostly left alone, so that its own code is what gets the rest.
+        at = chance.randrange(0 if chance.random() < 0.05 else 2, max(len(bad), 3))
+        if kind == 0 and at < len(bad):
+            bad[at] = chance.randrange(256)
+        elif kind == 1:
+            del bad[at : at + chance.randrange(1, 9)]
+        elif kind == 2:
+            bad[at:at] = chance.randbytes(chance.randrange(1, 9))
+        else:
+            bad[at : at + 4] = chance.choice((b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0"))
+    return bytes(bad)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bent_requests_are_answered_or_end_their_connection_and_nothing_else(broker, seed):
+    chance = random.Random(seed)
+    frames = valid_frames()
+    log = broker._runner.log
+    for _ in range(250):
+        with Raw(broker.kafka, timeout_s=0.2) as raw:
+            try:
+                for _ in range(chance.randrange(1, 4)):
+                    raw.send_frame(bent(chance, chance.choice(frames)))
+                while raw.receive_frame() is not None:
+                    pass
+            except TimeoutError:
+                pass  # waits for more bytes, or for something that takes its time
+            except ConnectionError:
+                pass
+    assert_goes_on(broker)
+    lines = log.read_text().splitlines()
+    internal = [
+        line for line in lines if "internal error" in line or "Traceback" in line or " error " in line
+    ]
+    assert not internal, internal[:5]
