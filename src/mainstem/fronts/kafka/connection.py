@@ -158,6 +158,8 @@ class Connection(asyncio.BufferedProtocol):
             self._server.budget.release(reserved)
         else:
             answer.request_bytes = len(frame)
+            answer.reserved = reserved
+            answer.slab = self._inbox.slab
             self._in_flight_bytes += len(frame)
             self._answers.append(answer)
             if answer.chunks is not None:
@@ -176,7 +178,10 @@ class Connection(asyncio.BufferedProtocol):
         chunks: list[Buffer] = []
         while answers and answers[0].chunks is not None:
             answer = answers.popleft()
-            self._in_flight_bytes -= answer.request_bytes
+            self._settle(answer)
+            if answer.may_be_followed and answer.slab is not None:
+                # Only Produce is known to keep no view of its request once it is answered.
+                self._inbox.give_back(answer.slab)
             if answer.failure is not None:
                 self._write(chunks)
                 self.fail(answer.failure)
@@ -191,11 +196,6 @@ class Connection(asyncio.BufferedProtocol):
             if self._inbox.buffered or self._paused_reading:
                 self._work()
 
-    def _write(self, chunks: list[Buffer]) -> None:
-        if self._closed:
-            return
-        if len(chunks) > 1 and sum(map(len, chunks)) <= SMALL_WRITE:
-            self._transport.write(b"".join(chunks))
     def _settle(self, answer: Answer) -> None:
         """It is about to be sent, or never will be: give back what was held for it."""
         self._in_flight_bytes -= answer.request_bytes
@@ -204,6 +204,11 @@ class Connection(asyncio.BufferedProtocol):
         if answer.held:
             self.session.listener.answers.held -= answer.held
 
+    def _write(self, chunks: list[Buffer]) -> None:
+        if self._closed:
+            return
+        if len(chunks) > 1 and sum(map(len, chunks)) <= SMALL_WRITE:
+            self._transport.write(b"".join(chunks))
         else:
             for chunk in chunks:
                 self._transport.write(chunk)
@@ -271,6 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def close(self) -> None:
+        """Once the peer has taken its answers; a peer that takes none is cut off."""
         self._closed = True
         if self._unsent:
             self._transport.abort()
@@ -279,4 +285,3 @@ class Connection(asyncio.BufferedProtocol):
 
     def rest(self) -> None:
         self._inbox.rest()
-        """Once the peer has taken its answers; a peer that takes none is cut off."""

@@ -47,6 +47,8 @@ class Answer:
         "may_be_followed",
         "on_cancel",
         "request_bytes",
+        "reserved",
+        "slab",
     )
 
     def __init__(self, on_ready: Callable[[], None], *, may_be_followed: bool = False) -> None:
@@ -55,6 +57,9 @@ class Answer:
         self.failure: str | None = None
         self.may_be_followed = may_be_followed
         self.request_bytes = 0
+        self.reserved = 0  # of the budget for large requests
+        self.held = 0  # bytes that count as held in memory until they are handed to the transport
+        self.slab: Slab | None = None  # that the request lies in
         self.cancelled = False
         self.on_cancel: Callable[[], object] | None = None
 
