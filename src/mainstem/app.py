@@ -35,9 +35,12 @@ from mainstem.config import (
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.server import KafkaServer, ServerLimits
 from mainstem.fronts.kafka.session import Listener
+from mainstem.kernel.log.backup import Backup
+from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.log import LogOptions
 from mainstem.model.errors import InvalidConfig
 from mainstem.model.logs import get_log
+from mainstem.observe.backups import Backups
 from mainstem.observe.health import health_routes
 from mainstem.observe.http import Access as HttpAccess
 from mainstem.observe.http import HttpServer, serve_http
@@ -60,6 +63,9 @@ class App:
         self._http: list[HttpServer] = []
         self._http_tls: list[ssl.SSLContext] = []
         self._authenticators: list[Authenticator] = []
+        self._backups = Backups(
+            config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_backup
+        )
         self._ready = False
 
     async def start(self) -> None:
@@ -94,6 +100,7 @@ class App:
             await http.close()
         for authenticator in self._authenticators:
             authenticator.close()
+        await self._backups.close()
         await self.chores.stop()
         await self.broker.close()
         if self.config.server.ready_file is not None:
@@ -127,6 +134,7 @@ class App:
 
     async def _start_http(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
         routes = health_routes(self.broker.meters, lambda: None if self._ready else "starting or stopping")
+        routes += self._backups.routes()
         token_file = self.config.security.http_token_file
         access = HttpAccess(
             token=read_token(token_file) if token_file is not None else None,
@@ -194,6 +202,13 @@ class App:
         for context in self._http_tls:
             context.load_cert_chain(str(security.tls_cert_file), security.tls_key_file)
         events.event("certificates loaded again", file=str(security.tls_cert_file))
+
+    def _why_no_backup(self) -> str | None:
+        """Where people must log in to read, nobody gets a copy of everything without a token."""
+        security = self.config.security
+        if security.authentication == "required" and security.http_token_file is None:
+            return "backups need security.http_token_file where authentication is required"
+        return None if self._ready else "starting or stopping"
 
     def _write_ready_file(self) -> None:
         path = self.config.server.ready_file

@@ -40,7 +40,9 @@ class Stream:
         self._rate = rate
         # Others may write to the topic too: only what carries this run's name is counted.
         self._run = uuid4().hex.encode()
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all"})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all", "enable.idempotence": True}
+        )
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,

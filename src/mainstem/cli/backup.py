@@ -1,0 +1,147 @@
+"""`mainstem backup`: copy a broker's data, while it serves or while it is stopped."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mainstem.cli.folders import hold_folder, progress_bytes
+from mainstem.cli.groups import examples
+from mainstem.cli.output import emit_record, human_bytes, human_ms, json_option, remark
+from mainstem.client.settings import Address, parse_bootstrap
+from mainstem.config.sections import USUAL_PORTS
+from mainstem.kernel.log.disk import OsDisk
+from mainstem.model.errors import BrokerRefused, BrokerUnreachable, CorruptFile, StorageError
+
+ANSWER_S = 300.0  # a broker that copies says how far it is several times a second
+USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
+
+
+@click.command(
+    "backup",
+    epilog=examples(
+        "mainstem backup /backups/monday                        # of the broker at 127.0.0.1:9640",
+        "mainstem backup /backups/monday --http 127.0.0.1:9641 --token-file token",
+        "mainstem backup /backups/monday --data mainstem-data   # of a broker that is stopped",
+        "mainstem restore /backups/monday new-data",
+    ),
+)
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--http", "where", default=USUAL, show_default=True, metavar="HOST:PORT", help="Its http listener."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    envvar="MAINSTEM_TOKEN_FILE",
+    help="The token that the http listener asks for. [$MAINSTEM_TOKEN_FILE]",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Copy this folder, which no broker serves, instead of asking one.",
+)
+@click.option(
+    "--verify/--no-verify", "check", default=True, help="Read the copy again and check it. [verify]"
+)
+@json_option
+def command(
+    target: Path, where: str, token_file: Path | None, data: Path | None, check: bool, as_json: bool
+) -> None:
+    """Copy everything to the folder TARGET, which must be empty or not there yet.
+
+    A serving broker writes the copy itself, so TARGET is a path on its machine. The copy holds everything
+    that was acknowledged when it began, and is a data folder of its own. Finished files are shared with the
+    original where both are on one file system (hard links): such a copy is quick and takes no space, and does
+    not protect against a broken disk.
+    """
+    from mainstem.kernel.log.verify import verify
+
+    started_s = time.monotonic()
+    folder = Path(os.path.abspath(target))
+    if data is not None:
+        size = _copy_stopped(data, folder)
+    else:
+        token = token_file.read_text().strip() if token_file is not None else None
+        size = _ask(parse_bootstrap(where)[0], folder, token)
+    checked = check and folder.is_dir()
+    if checked:
+        with progress_bytes(f"Verifying {folder}") as progress:
+            report = verify(OsDisk(), str(folder), progress)
+        if report.damage is not None:
+            raise CorruptFile(str(folder), 0, f"the copy is damaged: {report.damage}")
+    elif check:
+        remark(f"{folder} is not on this machine: verify it there with `mainstem verify`")
+    past_ms = round((time.monotonic() - started_s) * 1000)
+    if as_json:
+        emit_record(
+            {"backup": str(folder), "bytes": size, "verified": checked, "took_ms": past_ms}, as_json=True
+        )
+    else:
+        verified = ", verified" if checked else ""
+        click.echo(f"{folder}: {human_bytes(size)} in {human_ms(past_ms)}{verified}")
+
+
+def _copy_stopped(data: Path, target: Path) -> int:
+    from mainstem.kernel.log.backup import copy_folder
+    from mainstem.kernel.log.manifest import read_manifest
+
+    disk, total = OsDisk(), [0]
+    with hold_folder(data), progress_bytes(f"Copying {data}") as progress:
+        manifest = read_manifest(disk, str(data))
+        if manifest is None:
+            raise StorageError(f"there is no log in {data}")
+
+        def report(done: int, whole: int) -> None:
+            total[0] = whole
+            progress(done, whole)
+
+        copy_folder(disk, str(data), str(target), manifest, report, link=True)
+    return total[0]
+
+
+def _ask(address: Address, target: Path, token: str | None) -> int:
+    """Have a serving broker make the copy, and show how far it is; the bytes it holds."""
+    headers = {"content-type": "application/json", "host": str(address)}
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
+    try:
+        connection.request("POST", "/admin/backup", json.dumps({"target": str(target)}), headers)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise _refused(address, answer)
+        with progress_bytes(f"Copying to {target}") as progress:
+            for line in answer:
+                fact: dict[str, Any] = json.loads(line)
+                if "error" in fact:
+                    raise StorageError(f"{address}: {fact['error']}")
+                if "ok" in fact:
+                    return int(fact["bytes"])
+                progress(fact["done"], fact["total"])
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise BrokerUnreachable(
+            f"no backup from http://{address}: {str(why).lower()}; is the broker running there? "
+            "for one that is stopped use --data"
+        ) from None
+    finally:
+        connection.close()
+    raise StorageError(f"{address} hung up before the backup was whole")
+
+
+def _refused(address: Address, answer: http.client.HTTPResponse) -> BrokerRefused:
+    text = answer.read().decode("utf-8", "replace").strip()
+    try:
+        why = str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        why = {401: "it asks for a token: use --token-file", 404: "it does not know backups"}.get(
+            answer.status, text
+        )
+    return BrokerRefused(answer.status, answer.reason, f"http://{address}", why)
