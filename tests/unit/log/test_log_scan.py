@@ -105,7 +105,7 @@ def round_at(position: int, synced: tuple[int, int]) -> bytes:
 
 @pytest.mark.parametrize("at", [100, 1000, 1017, 1018, 1019, 1024, 1500])
 def test_a_later_round_is_found_across_the_borders_of_windows(at, monkeypatch):
-    monkeypatch.setattr(scanning, "WINDOW_BYTES", 1024)
+    monkeypatch.setattr(scanning, "TAIL_BYTES", 1024)
     data = bytes(at) + round_at(at, (FILE_ID, 60)) + bytes(300)
     assert later_sync(file_of(data), FILE_ID, 50, len(data)) == at
 

@@ -35,13 +35,11 @@ from mainstem.kernel.log.manifest import (
 from mainstem.kernel.log.places import Places, PlaceTable
 from mainstem.kernel.log.replay import FrameReader, NoReplay
 from mainstem.kernel.log.replay import Replay as Replay
-from mainstem.kernel.log.scan import WINDOW_BYTES, later_sync, scan_file
+from mainstem.kernel.log.scan import TAIL_BYTES, TAIL_ZEROS, later_sync, scan_file
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
 from mainstem.kernel.log.snapshot import read_snapshot
 from mainstem.model.errors import CorruptFile, DiskFull
 from mainstem.model.ports import Disk, File
-
-ZEROS = bytes(WINDOW_BYTES)
 
 
 @dataclass(slots=True)
@@ -146,9 +144,12 @@ def _read_journals(files: Files, reader: FrameReader, sealed: list[Places], warn
             sealed.append(next_table)
             continue
         _check_reach(file, reader, entry.file_id, end)
-        active = JournalFile(entry.file_id, file, end, _cut_tail(file, end, files.file_bytes), reader.frames)
+        active = JournalFile(entry.file_id, file, end, file.size(), reader.frames)
         table = next_table
-    if active is None:
+    if active is not None:
+        # Only now: nothing is changed before all files were found to be sound.
+        active.capacity = _cut_tail(active.file, active.position, files.file_bytes)
+    else:
         try:
             active = files.take_next()
         except OSError as error:
@@ -204,10 +205,10 @@ def _cut_tail(file: File, end: int, file_bytes: int) -> int:
 
     Zeros are written over it: that needs no space, which a full disk does not have. Returns the capacity.
     """
-    for at in range(end, file.size(), WINDOW_BYTES):
-        size = min(WINDOW_BYTES, file.size() - at)
-        if file.pread(size, at) != ZEROS[:size]:
-            file.pwritev([ZEROS[:size]], at)
+    for at in range(end, file.size(), TAIL_BYTES):
+        data = file.pread(TAIL_BYTES, at)
+        if data != TAIL_ZEROS and any(data):
+            file.pwritev([TAIL_ZEROS[: len(data)]], at)
     with contextlib.suppress(OSError):
         file.allocate(max(file_bytes, end + SEAL_FRAME_BYTES))
     file.fsync()
