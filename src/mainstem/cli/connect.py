@@ -6,7 +6,7 @@ import difflib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +55,24 @@ _OPTIONS: tuple[_Decorator, ...] = (
         envvar="MAINSTEM_TLS_CA",
         help="Use TLS, and trust these certificates (PEM). [$MAINSTEM_TLS_CA]",
     ),
-    click.option("--tls-cert", metavar="FILE", help="Own certificate and key (PEM), for TLS."),
+    click.option("--tls-cert", metavar="FILE", help="Own certificate (PEM), for TLS."),
+    click.option("--tls-key", metavar="FILE", help="Its key (PEM), if that is a file of its own."),
     click.option(
         "--timeout", "timeout_s", type=float, default=30.0, help="Seconds to wait for an answer. [30]"
     ),
+)
+
+
+_NAMES = (
+    "bootstrap",
+    "user",
+    "password_file",
+    "mechanism",
+    "tls",
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
+    "timeout_s",
 )
 
 
@@ -69,8 +83,7 @@ def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_client(*args: Any, **kwargs: Any) -> Any:
         from mainstem.client import Client
 
-        names = ("bootstrap", "user", "password_file", "mechanism", "tls", "tls_ca", "tls_cert", "timeout_s")
-        settings = client_settings(**{name: kwargs.pop(name) for name in names})
+        settings = client_settings({name: kwargs.pop(name) for name in _NAMES})
         with Client(settings) as client:
             return function(*args, client=client, **kwargs)
 
@@ -80,25 +93,19 @@ def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def client_settings(
-    *,
-    bootstrap: str | None,
-    user: str | None,
-    password_file: Path | None,
-    mechanism: str,
-    tls: bool,
-    tls_ca: str | None,
-    tls_cert: str | None,
-    timeout_s: float,
-) -> ClientSettings:
-    """From flags; where one was not given, from the flag of `mainstem` itself or the environment."""
-    given = bootstrap or _root_bootstrap() or os.environ.get("MAINSTEM_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+def client_settings(flags: Mapping[str, Any]) -> ClientSettings:
+    """From flags; where no broker was given, from the flag of `mainstem` itself or the environment."""
+    given = (
+        flags["bootstrap"] or _root_bootstrap() or os.environ.get("MAINSTEM_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    )
+    user = flags["user"]
+    tls = Tls(ca_file=flags["tls_ca"], cert_file=flags["tls_cert"], key_file=flags["tls_key"])
     return ClientSettings(
         parse_bootstrap(given),
         client_id="mainstem-cli",
-        tls=Tls(ca_file=tls_ca, cert_file=tls_cert) if tls or tls_ca or tls_cert else None,
-        sasl=Sasl(user, _password(user, password_file), mechanism) if user else None,
-        request_timeout_s=timeout_s,
+        tls=tls if flags["tls"] or tls != Tls() else None,
+        sasl=Sasl(user, _password(user, flags["password_file"]), flags["mechanism"]) if user else None,
+        request_timeout_s=flags["timeout_s"],
     )
 
 
