@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -345,6 +345,27 @@ def test_confluent_kafka_is_told_which_right_it_lacks(broker, files):
     with pytest.raises(KafkaException) as refused:
         transactional.init_transactions(30)
     assert refused.value.args[0].code() == TRANSACTIONAL_ID
+
+
+def test_a_consumer_group_needs_its_group_and_its_topic(broker, files, admin):
+    make_topic(broker, "orders")
+    with client(broker) as one:
+        write(one, "orders")
+    settings = {"group.id": "billing", "auto.offset.reset": "earliest"}
+
+    def first_answer():
+        consumer = Consumer(librdkafka(broker, files, "alice", **settings))
+        consumer.subscribe(["orders"])
+        try:
+            message = consumer.poll(30)
+            return message.error().code() if message.error() else message.value()
+        finally:
+            consumer.close()
+
+    set_rules(admin, rule("orders", "READ"))
+    assert first_answer() == GROUP
+    set_rules(admin, rule("billing", "READ", kind=ResourceType.GROUP))
+    assert first_answer() == b"x"
 
 
 # --- users, quotas, tokens ------------------------------------------------------------------------

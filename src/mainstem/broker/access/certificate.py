@@ -32,7 +32,7 @@ _TEXT_ENCODINGS = {
     _UNIVERSAL: "utf-32-be",
     _BMP: "utf-16-be",
 }
-_ESCAPED = frozenset(',+"\\<>;')
+_ESCAPED = frozenset(',=+"\\<>;#')
 
 
 def principal_of_certificate(der: bytes) -> str:
@@ -62,12 +62,12 @@ def _attribute(value: tuple[int, bytes, bytes]) -> str:
 
 
 def _escape(text: str) -> str:
-    escaped = "".join("\\" + c if c in _ESCAPED else c for c in text)
-    if escaped.startswith(("#", " ")):
-        escaped = "\\" + escaped
-    if text.endswith(" ") and len(text) > 1:
-        escaped = escaped[:-1] + "\\ "
-    return escaped
+    """As Java does it, which escapes a little more than the RFC asks for."""
+    body = text.strip(" ")
+    before = len(text) - len(text.lstrip(" "))
+    after = len(text) - before - len(body)
+    escaped = "".join("\\" + c if c in _ESCAPED else c for c in body).replace("\0", "\\00")
+    return "\\ " * before + escaped + "\\ " * after
 
 
 def _values(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
