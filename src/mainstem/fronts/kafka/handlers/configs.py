@@ -10,11 +10,11 @@ import asyncio
 from collections import Counter
 
 from mainstem.broker import admin
-from mainstem.broker.configs import Entry, Source, broker_entries, topic_entries
+from mainstem.broker.configs import Entry, Source, Synonym, broker_entries, topic_entries
 from mainstem.broker.partition import Topic
 from mainstem.fronts.kafka.codes import code_of, text_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
-from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.session import Request, Session
 from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import InvalidRequest, MainstemError, NotSupported
 from mainstem.wire.kafka.configs import (
@@ -78,8 +78,20 @@ def _entries(request: Request, resource: DescribeConfigsResource) -> list[Entry]
         if not name:  # what was changed for all brokers while they run: nothing can be
             return []
         _check_broker(request, name)
-        return broker_entries(broker.options, broker.topics.policies)
+        entries = [*broker_entries(broker.options, broker.topics.policies), _advertised(request.session)]
+        return sorted(entries, key=lambda entry: entry.name)
     raise _not_kept(kind)
+
+
+def _advertised(session: Session) -> Entry:
+    """Where clients of this connection's listener are told to come back to."""
+    listener = session.listener
+    transport = "SSL" if listener.name.endswith("+tls") else "PLAINTEXT"
+    host, port = session.told_address
+    host = f"[{host}]" if ":" in host else host
+    value = f"{'SASL_' if listener.needs_authentication else ''}{transport}://{host}:{port}"
+    name, doc = "advertised.listeners", "The address that clients who asked through this listener are given."
+    return Entry(name, value, "string", doc, True, (Synonym(name, value, Source.SETTING),))
 
 
 def _check_broker(request: Request, name: str) -> None:
