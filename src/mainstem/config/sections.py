@@ -322,10 +322,7 @@ class Log:
 # Declared ahead of the code that will read them. To set one is an error, because a setting that is accepted
 # and ignored is a lie, and for those of [security] a dangerous one. Whoever wires one up takes it off this
 # list; a test compares the list with what the source reads.
-PLANNED = frozenset(
-    {
-    }
-)
+PLANNED: frozenset[str] = frozenset()
 
 SECTIONS: Mapping[str, type[Any]] = {
     "server": Server,
