@@ -47,7 +47,7 @@ async def init_producer_id(request: Request, message: InitProducerIdRequest) -> 
     try:
         if transactional_id is not None:
             session.require("write", "transactional_id", transactional_id)
-        elif not session.listener.access.allows_any(session.principal, session.host, "write", "topic"):
+        elif not session.allows_any("write", "topic"):
             session.require("idempotent_write", "cluster", "kafka-cluster")
         producer_id, epoch = await request.broker.transactions.init_producer_id(
             transactional_id, message.transaction_timeout_ms, message.producer_id, message.producer_epoch
