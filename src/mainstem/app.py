@@ -290,23 +290,28 @@ def broker_options(config: Config) -> BrokerOptions:
     )
 
 
+def tune_process(config: Config) -> None:
+    """For a process that is a broker and nothing else, once it has started."""
+    # Beside a busy loop the writer thread waits this long for its turn after every system call.
+    sys.setswitchinterval(config.journal.switch_interval_us / 1e6)
+    # What start-up made stays: the collector need not look at it again. What requests make dies young and
+    # holds no cycles, so it is looked at seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+
+
 async def serve(config: Config, started: Callable[[App], None]) -> None:
     """Run until SIGTERM or SIGINT; `started` is called once everything listens."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # Beside a busy loop the writer thread waits this long for its turn after every system call.
-    sys.setswitchinterval(config.journal.switch_interval_us / 1e6)
     app = App(config)
     await app.start()
     if any(map(has_tls, app.listening)):
         loop.add_signal_handler(signal.SIGHUP, app.reload_certificates)
-    # What start-up made stays: the collector need not look at it again. What requests make dies young and
-    # holds no cycles, so it is looked at seldom.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
+    tune_process(config)
     try:
         started(app)
         await stop.wait()

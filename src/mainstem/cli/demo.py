@@ -68,7 +68,7 @@ def command(seconds: float | None, rate: int, config: Config) -> None:
 
 
 async def _run(config: Config, seconds: float | None, rate: int) -> bool:
-    from mainstem.app import App
+    from mainstem.app import App, tune_process
     from mainstem.cli.demo_screen import verdict_text, welcome
 
     stop = asyncio.Event()
@@ -76,15 +76,17 @@ async def _run(config: Config, seconds: float | None, rate: int) -> bool:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     app = App(config)
     await app.start()
+    tune_process(config)
+    synced = config.topics.durability == "fsync"
     try:
         listening = {name: str(where) for name, where in app.listening.items()}
-        click.echo(welcome(listening, config.server.data.resolve()))
+        click.echo(welcome(listening, config.server.data.resolve(), synced=synced))
         with _screen(config) as show:
             if seconds is None:
                 await _watch(app, stop, show)
                 return True
             verdict = await _stream(app, seconds, rate, stop, show)
-        click.echo(verdict_text(verdict))
+        click.echo(verdict_text(verdict, synced=synced))
         return not verdict["wrong"]
     finally:
         await app.stop()

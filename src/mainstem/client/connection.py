@@ -47,6 +47,8 @@ class Connection:
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         self.address = address
         self.is_broken = False
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._was_answered = self._was_lost = False
         self._settings = settings
         self._pending: deque[tuple[ApiSpec, int, int]] = deque()
         self._next_id = 0
@@ -84,6 +86,7 @@ class Connection:
             self.close()
             raise BrokerUnreachable(f"{self.address} answered request {got} when {wanted} was next")
         assert isinstance(message, answer)
+        self._was_answered = True
         return message
 
     def version_of(self, spec: ApiSpec) -> int:
@@ -170,9 +173,12 @@ class Connection:
 
     def _lost(self, spec: ApiSpec, error: OSError) -> BrokerUnreachable:
         self.close()
-        return BrokerUnreachable(
-            f"lost the connection to {self.address} during {spec.name}: {error.strerror or error}"
-        )
+        self._was_lost = True
+        why = f"lost the connection to {self.address} during {spec.name}: {error.strerror or error}"
+        # A broker that wants to know who is there hangs up on the first real question.
+        if not self._was_answered and self._settings.sasl is None and ApiKey.SASL_HANDSHAKE in self.versions:
+            why += "; does it want a user and a password?"
+        return BrokerUnreachable(why)
 
     # --- getting acquainted ----------------------------------------------------------------------
 
@@ -183,7 +189,8 @@ class Connection:
             self._send(spec, FIRST_API_VERSIONS, hello)
             frame = self._frame(spec, 0.0)
         except BrokerUnreachable as error:
-            advice = "" if self._settings.tls else "; does this listener want TLS?"
+            hung_up = self._was_lost and self._settings.tls is None
+            advice = "; does this listener want TLS?" if hung_up else ""
             raise BrokerUnreachable(f"{error}{advice}") from None
         self._pending.popleft()
         # A broker that does not know this version answers in version 0; its code stands at the same place.

@@ -59,7 +59,9 @@ class ThreadRunner:
     async def _serve(self, settings: dict[str, object], started: Future[Mapping[str, str]]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        app = App(load(settings, {}))
+        config = load(settings, {})
+        sys.setswitchinterval(config.journal.switch_interval_us / 1e6)
+        app = App(config)
         await app.start()
         try:
             started.set_result({name: str(where) for name, where in app.listening.items()})

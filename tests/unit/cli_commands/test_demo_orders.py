@@ -78,7 +78,8 @@ def test_the_verdict_says_what_is_wrong():
         "p99_ms": 2.0,
         "max_ms": 3.0,
     }
-    assert "Right: what came out is what went in" in verdict_text({**facts, "wrong": []})
-    text = verdict_text({**facts, "wrong": ["partition 0: 10 were acknowledged, 9 were read"]})
+    assert "Right: what came out is what went in" in verdict_text({**facts, "wrong": []}, synced=True)
+    text = verdict_text({**facts, "wrong": ["partition 0: 10 were acknowledged, 9 were read"]}, synced=False)
     assert "WRONG" in text
     assert "10 were acknowledged, 9 were read" in text
+    assert "on disk" not in text
