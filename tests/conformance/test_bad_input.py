@@ -384,3 +384,36 @@ def test_bent_requests_are_answered_or_end_their_connection_and_nothing_else(bro
         line for line in lines if "internal error" in line or "Traceback" in line or " error " in line
     ]
     assert not internal, internal[:5]
+
+
+# --- many small things ---------------------------------------------------------------------------
+
+
+def test_a_produce_of_millions_of_empty_topics_is_refused_before_it_fills_memory(broker, raw):
+    before = memory_mib(broker)
+    count = 4 * MIB
+    body = struct.pack(">hhii", -1, 1, 1000, count) + b"\0\0\0\0\0\0" * count
+    raw.send_frame(header(0, 8) + body)
+    assert_closed_and_logged(broker, raw)
+    assert memory_mib(broker) - before < 100
+
+
+def test_a_large_request_of_another_kind_is_refused_before_it_fills_memory(broker, raw):
+    before = memory_mib(broker)
+    count = 5 * MIB
+    raw.send_frame(header(3, 1) + struct.pack(">i", count) + b"\0\0" * count)
+    assert_closed_and_logged(broker, raw)
+    assert memory_mib(broker) - before < 100
+
+
+def test_a_request_decoded_off_the_loop_is_checked_like_any_other(broker, raw):
+    raw.send_frame(header(3, 1) + struct.pack(">i", 100_000) + b"\0\1x" * 90_000)
+    assert_closed_and_logged(broker, raw)
+
+
+def test_thousands_of_partitions_in_one_produce_are_checked_in_one_pass(raw):
+    data = [PartitionProduceData(index=index, records=None) for index in [*range(900), 5]]
+    wanted = [TopicProduceData(name="plain", partition_data=data)]
+    answer = raw.ask(ApiKey.PRODUCE, 9, acks=-1, timeout_ms=5000, topic_data=wanted)
+    codes = [found.error_code for found in answer.responses[0].partition_responses]
+    assert (codes[0], codes[5], codes[7], codes[-1]) == (87, 42, 3, 42)

@@ -81,8 +81,23 @@ def parse_produce(buf: memoryview, pos: int, version: int) -> ProduceQuery:
         raise _failure("ProduceRequest", version, buf, pos) from None
 
 
+# The smallest batch there is has more bytes than this. A request that names more topics and partitions than
+# could bring one each is made to fill memory: an entry of six bytes becomes a hundred and more.
+_LEAST_BATCH_BYTES = 64
+_ENTRIES_AT_LEAST = 1000
+
+
+def _entries_allowed(size: int) -> int:
+    return _ENTRIES_AT_LEAST + size // _LEAST_BATCH_BYTES
+
+
+def _too_many_entries() -> None:
+    raise InvalidRequest("ProduceRequest: more topics and partitions than its bytes could hold batches")
+
+
 def _produce_classic(buf: memoryview, pos: int) -> ProduceQuery:
     size = len(buf)
+    left = _entries_allowed(size)
     transactional_id: str | None = None
     id_length = topic_count = 0
     if size - pos >= 14:
@@ -108,8 +123,9 @@ def _produce_classic(buf: memoryview, pos: int) -> ProduceQuery:
         if length < 0 or end > size:
             too_long(length)
         topic = str(buf[pos:end], "utf-8")
-        pos, partitions = _produce_partitions(buf, end, size)
+        pos, partitions = _produce_partitions(buf, end, size, left)
         topics.append((topic, partitions))
+        left -= len(partitions) + 1
         topic_count -= 1
         if topic_count == 0:
             return transactional_id, acks, timeout_ms, topics
@@ -117,13 +133,17 @@ def _produce_classic(buf: memoryview, pos: int) -> ProduceQuery:
         pos += 2
 
 
-def _produce_partitions(buf: memoryview, pos: int, size: int) -> tuple[int, list[ProducePartition]]:
+def _produce_partitions(
+    buf: memoryview, pos: int, size: int, left: int
+) -> tuple[int, list[ProducePartition]]:
     (count,) = _INT32(buf, pos)
     pos += 4
     if count < 0:
         bad_length(count)
     if count > (size - pos) // 8:
         too_many(count)
+    if count > left:
+        _too_many_entries()
     partitions: list[ProducePartition] = []
     while count:
         partition, length = _INT32_TWICE(buf, pos)
@@ -157,6 +177,7 @@ def _produce_flexible(buf: memoryview, pos: int, version: int) -> ProduceQuery:
         bad_length(topic_count)
     if topic_count > (size - pos) // (18 if version >= _TOPIC_IDS else 3):
         too_many(topic_count)
+    left = _entries_allowed(size)
     topics: list[ProduceTopic] = []
     while topic_count:
         topic: Topic | None
@@ -175,6 +196,9 @@ def _produce_flexible(buf: memoryview, pos: int, version: int) -> ProduceQuery:
             bad_length(-1)
         if count - 1 > (size - pos) // 6:
             too_many(count - 1)
+        if count - 1 > left:
+            _too_many_entries()
+        left -= count
         while count > 1:
             (partition,) = _INT32(buf, pos)
             length = buf[pos + 4]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from mainstem.broker.broker import Broker
@@ -26,6 +27,7 @@ _VERSION_2_SINCE = 12
 # The first version whose clients know the error that makes them abort.
 _ABORTABLE_KNOWN_SINCE = 11
 _NO_OFFSET = -1
+NONE_REPEATED: frozenset[int] = frozenset()
 
 
 class Produced:
@@ -69,12 +71,13 @@ def produce(
     failed = False
     for topic, partitions in topics:
         results = request.start_topic(topic)
+        repeated = _repeated(partitions) if len(partitions) > 1 else NONE_REPEATED
         for index, records in partitions:
             request.waiting += 1
             try:
                 if refused is not None:
                     raise refused
-                if len(partitions) > 1 and sum(other == index for other, _ in partitions) > 1:
+                if index in repeated:
                     raise InvalidRequest(f"partition {index} is named twice in one request")
                 partition = _partition(session, broker, topic, index)
                 if records is None:
@@ -95,6 +98,14 @@ def produce(
         return None
     request.done(None)
     return answer
+
+
+def _repeated(partitions: Sequence[tuple[int, object]]) -> frozenset[int]:
+    """Partitions that are named more than once."""
+    if len({index for index, _ in partitions}) == len(partitions):
+        return NONE_REPEATED
+    named = Counter(index for index, _ in partitions)
+    return frozenset(index for index, count in named.items() if count > 1)
 
 
 def _partition(session: Session, broker: Broker, topic: Topic, index: int) -> Partition:
