@@ -17,8 +17,8 @@ _COMMON: dict[str, Any] = {
     "reconnect.backoff.max.ms": 200,
     "socket.timeout.ms": 10_000,
     "topic.metadata.refresh.fast.interval.ms": 50,
-    # By default librdkafka forgets a broker that is gone, and then sends a transaction's offsets to the one it
-    # forgot: send_offsets_to_transaction never returns (seen with 2.16).
+    # By default librdkafka forgets a broker that is gone, and may then send a transaction's offsets to the
+    # one that it forgot: send_offsets_to_transaction never returns (seen with 2.16).
     "metadata.recovery.strategy": "none",
     "log_level": 0,
     "logger": _QUIET,

@@ -58,8 +58,7 @@ def wait_for_moment(data: Path, aim: str, chance: Random, longest_s: float) -> b
     A strike follows within a millisecond or so of a new file's name, or a little later.
     """
     begun = time.monotonic()
-    shortest_s = SHORTEST_S + chance.random() * max(longest_s - SHORTEST_S, 0) / 2
-    time.sleep(shortest_s)
+    time.sleep(SHORTEST_S + chance.random() * max(longest_s - SHORTEST_S, 0) / 2)
     hits = AIMS[aim]
     before = _names(data)
     while time.monotonic() - begun < longest_s:

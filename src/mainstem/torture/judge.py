@@ -199,9 +199,7 @@ def _judge_groups(ledger: Ledger, readback: Readback, forward: Check) -> None:
             now = readback.groups.get(group, {}).get(place, 0)
             forward(
                 (now == known.acked or now in known.tried) and now >= known.floor,
-                lambda: (
-                    f"{group} in {place}: {now}, acknowledged {known.acked}, then asked for {known.tried}"
-                ),  # noqa: B023
+                lambda: f"{group} in {place}: {now}, but {known}",  # noqa: B023
             )
 
 

@@ -57,7 +57,7 @@ class Transaction:
 
 @dataclass(slots=True)
 class Committed:
-    """A group's offset in one partition: the last that was acknowledged, and all that were asked for since."""
+    """A group's offset in one partition: the last one acknowledged, and all that were asked for since."""
 
     acked: int = 0
     tried: set[int] = field(default_factory=set)

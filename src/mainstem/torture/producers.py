@@ -16,7 +16,7 @@ from mainstem.torture.gate import Gate, Worker
 from mainstem.torture.ledger import NO_OFFSET, Ledger, Outcome, Repeats, Transaction, Writer, value_of
 
 MAX_IN_FLIGHT = 500  # records
-LARGEST_BYTES = 4000
+LARGEST_BYTES = 1000
 TRANSACTION_TIMEOUT_MS = 120_000  # longer than any outage: nobody but their producer ends transactions
 PAUSE_S = 0.005
 

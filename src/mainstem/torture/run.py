@@ -35,6 +35,7 @@ class Plan:
     cycles: int | None = None
     seconds: float | None = None
     load_s: float = 1.5  # longest load before a strike
+    aims: tuple[str, ...] = tuple(AIMS)  # what to strike into; they take turns in random order
     settings: Mapping[str, object] = field(default_factory=dict)
     program: str = PROGRAM
 
@@ -103,6 +104,7 @@ class _Run:
             PowerCut(disk) if name == "power" and disk is not None else Kill() for name in plan.faults
         ]
         self._begun_s = time.monotonic()
+        self._aims: list[str] = []
         self._acked_before = 0
         self._scenes = 0
 
@@ -140,7 +142,7 @@ class _Run:
             scene.end(delete=judged.is_good and self.server.poll() is None)
 
     def _cycle(self, scene: Scene) -> Verdict:
-        aim = self._chance.choice(list(AIMS))
+        aim = self._next_aim()
         fault = self._chance.choice(self._faults)
         self._say(f"load, until {fault.name} at {aim}", scene)
         scene.gate.open()
@@ -159,6 +161,11 @@ class _Run:
         scene.rest()
         self._say("check", scene)
         return scene.judge()
+
+    def _next_aim(self) -> str:
+        if not self._aims:
+            self._aims = self._chance.sample(self.plan.aims, len(self.plan.aims))
+        return self._aims.pop()
 
     def _strike(self, fault: Fault, aim: str) -> None:
         fault.strike(self.server)

@@ -20,9 +20,10 @@ from mainstem.model.errors import MainstemError
 START_TIMEOUT_S = 60.0
 POLL_S = 0.002
 TAIL_CHARS = 3000
-PROGRAM = "from mainstem.cli.main import main; main()"
+PLAIN_PROGRAM = "from mainstem.cli.main import main; main()"
+PROGRAM = f"from mainstem.torture import hooks; hooks.hurry(); {PLAIN_PROGRAM}"
 # As PROGRAM, but nothing is ever synced: what a power cut does to it shows that the check can see.
-UNSYNCED_PROGRAM = f"from mainstem.torture.unsynced import stop_syncing; stop_syncing(); {PROGRAM}"
+UNSYNCED_PROGRAM = f"from mainstem.torture import hooks; hooks.stop_syncing(); {PROGRAM}"
 
 # Small files and frequent snapshots, so that rolls, merges and snapshots happen all the time.
 SETTINGS: Mapping[str, object] = {

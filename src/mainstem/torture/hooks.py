@@ -1,12 +1,16 @@
-"""A broker that never syncs, which no setting can ask for: the torture's own test runs it.
-
-kill -9 cannot tell it from the real one. A power cut must.
-"""
+"""What is done to a broker under torture, in its own process, and what no setting can ask for."""
 
 from __future__ import annotations
 
-from mainstem.broker import broker
+from mainstem.broker import broker, chores
 from mainstem.kernel.log.disk import OsDisk, OsFile
+
+HURRIED_TICK_S = 0.1
+
+
+def hurry() -> None:
+    """Snapshots, seals and merges follow each other without a pause, so that a strike often meets one."""
+    chores.TICK_S = HURRIED_TICK_S
 
 
 class UnsyncedFile(OsFile):
@@ -31,5 +35,5 @@ class UnsyncedDisk(OsDisk):
 
 
 def stop_syncing() -> None:
-    """Every broker that this process opens from now on."""
+    """A broker that never syncs. kill -9 cannot tell it from the real one; a power cut must."""
     broker.OsDisk = UnsyncedDisk  # type: ignore[attr-defined]
