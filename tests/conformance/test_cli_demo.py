@@ -103,6 +103,13 @@ def test_a_busy_port_is_an_error_that_names_the_holder(start):
     assert f"(process {os.getpid()})" in err
 
 
+def test_a_stream_without_a_listener_it_can_use_is_a_wrong_request(start):
+    process = start("--for", "1", "--listen", "http=127.0.0.1:0")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "needs a listener `kafka`" in err
+
+
 def test_a_wrong_stream_is_exit_code_1(start, tmp_path):
     # A stand-in for the client's program that says something was lost.
     (tmp_path / "sitecustomize.py").write_text(

@@ -18,7 +18,7 @@ import click
 from mainstem.cli.groups import examples
 from mainstem.cli.settings import settings_options
 from mainstem.config import Config
-from mainstem.model.errors import MainstemError
+from mainstem.model.errors import InvalidConfig, MainstemError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,6 +63,8 @@ def command(seconds: float | None, rate: int, config: Config) -> None:
             "the stream of orders is sent by confluent-kafka, which is not installed here: "
             "pip install confluent-kafka"
         )
+    if seconds is not None and ("kafka" not in config.listeners() or config.security.authentication != "off"):
+        raise InvalidConfig("the stream of orders needs a listener `kafka` where nobody has to log in")
     if not asyncio.run(_run(config, seconds, rate)):
         raise click.exceptions.Exit(1)
 
@@ -188,7 +190,7 @@ async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show
                 continue
             for name in ("sent", "read"):
                 rates.update(name, report[name], report["seconds"])
-            show(stream_view(report, rates, seconds), stream_line(report, rates))
+            show(stream_view(report, rates, seconds), stream_line(report, rates) if rates.per_second else "")
     finally:
         ending.cancel()
         if process.returncode is None:
