@@ -30,7 +30,7 @@ class Stored(NamedTuple):
     digest: int
 
 
-def _stored(value: bytes) -> Stored:
+def stored(value: bytes) -> Stored:
     return Stored(identity(value), crc32(value))
 
 
@@ -79,7 +79,7 @@ def _read_all(client: Client, views: Mapping[TopicPartition, View]) -> None:
                     view.markers.add(header.base_offset)
                     continue
                 for record in decode_records(fetched.records[at : at + header.size]):
-                    view.records[record.offset] = _stored(record.value or b"")
+                    view.records[record.offset] = stored(record.value or b"")
             following = fetched.next_offset
             if following >= fetched.high_watermark:
                 del waiting[fetched.place]
@@ -106,7 +106,7 @@ def _read_committed(bootstrap: str, views: Mapping[TopicPartition, View]) -> Non
                 if error is None:
                     value = message.value()
                     assert isinstance(value, bytes)
-                    views[place].committed[offset] = _stored(value)
+                    views[place].committed[offset] = stored(value)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left.discard(place)
                 else:

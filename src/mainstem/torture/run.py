@@ -50,7 +50,7 @@ class Progress:
     strikes: Counter[str] = field(default_factory=Counter)  # by fault
     aims: Counter[str] = field(default_factory=Counter)  # what was under way when it was struck
     acked: int = 0
-    started_s: float = 0.0
+    elapsed_s: float = 0.0
     slowest_start_s: float = 0.0
     verdict: Verdict = field(default_factory=Verdict)
     crash: str = ""  # the run could not go on: why
@@ -111,6 +111,7 @@ class _Run:
     def go(self) -> None:
         try:
             self._start()
+            self._begun_s = time.monotonic()  # the time that was asked for is time under load
             while not self._is_over():
                 self._scene()
         except MainstemError as error:
@@ -182,5 +183,5 @@ class _Run:
         self.progress.state = state
         here = scene.ledger.acked_records() if scene is not None else 0
         self.progress.acked = self._acked_before + here
-        self.progress.started_s = time.monotonic() - self._begun_s
+        self.progress.elapsed_s = time.monotonic() - self._begun_s
         self._report(self.progress)
