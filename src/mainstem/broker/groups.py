@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -249,8 +249,12 @@ class GroupCoordinator:
     def describe(self, group_id: str) -> ClassicView | ConsumerView:
         return self._groups.describe(group_id)
 
-    def list(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> list[ListedGroup]:
-        return self._groups.list(states, kinds)
+    def ids(self) -> list[str]:
+        """Of all groups, sorted. There may be very many: `listed` tells of one."""
+        return self._groups.ids()
+
+    def listed(self, group_id: str) -> ListedGroup | None:
+        return self._groups.listed(group_id)
 
     async def delete(self, group_id: str) -> None:
         self._groups.check_delete(group_id)

@@ -18,7 +18,7 @@ A broker may hold 100,000 groups with a few partitions each, so an offset is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, KeysView, Sequence
 from struct import Struct
 from typing import TypeAlias
 
@@ -125,7 +125,7 @@ class GroupOffsets:
     def __contains__(self, group: object) -> bool:
         return group in self._committed
 
-    def groups(self) -> Iterable[str]:
+    def groups(self) -> KeysView[str]:
         """Groups with at least one committed offset."""
         return self._committed.keys()
 

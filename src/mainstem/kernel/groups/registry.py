@@ -200,28 +200,30 @@ class Groups:
         self._check_exists(group_id)
         return ClassicView(group_id, ClassicState.EMPTY, "", "", 0, None, ())
 
+    def ids(self) -> list[str]:
+        """Of all groups, sorted."""
+        return sorted(self._groups.keys() | self._offsets.groups())
+
+    def listed(self, group_id: str) -> ListedGroup | None:
+        """How it is listed; None if there is no such group any more."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            return ListedGroup(group_id, self.kind(group_id), group.state.value, _protocol_type(group))
+        if group_id in self._offsets:
+            return ListedGroup(group_id, GroupKind.CLASSIC, ClassicState.EMPTY.value, "")
+        return None
+
     def list(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> list[ListedGroup]:
         """Sorted by id; filters by the names that listings show, in any case; an empty one lets all pass."""
-        listed = [
-            ListedGroup(group_id, self.kind(group_id), group.state.value, _protocol_type(group))
-            for group_id, group in self._groups.items()
-        ]
-        listed += [
-            ListedGroup(group_id, GroupKind.CLASSIC, ClassicState.EMPTY.value, "")
-            for group_id in self._offsets.groups()
-            if group_id not in self._groups
-        ]
         wanted_states = {state.lower() for state in states}
         wanted_kinds = {kind.lower() for kind in kinds}
-        return sorted(
-            (
-                one
-                for one in listed
-                if (not wanted_states or one.state.lower() in wanted_states)
-                and (not wanted_kinds or one.kind.value in wanted_kinds)
-            ),
-            key=lambda one: one.group_id,
-        )
+        return [
+            one
+            for one in map(self.listed, self.ids())
+            if one is not None
+            and (not wanted_states or one.state.lower() in wanted_states)
+            and (not wanted_kinds or one.kind.value in wanted_kinds)
+        ]
 
     def check_delete(self, group_id: str) -> None:
         group = self._groups.get(group_id)

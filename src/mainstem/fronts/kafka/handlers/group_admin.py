@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mainstem.broker.groups import ClassicView, ConsumerView
 from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import GroupNotFound, MainstemError
 from mainstem.wire.kafka.group_admin import (
     DeletableGroupResult,
@@ -75,21 +77,31 @@ def _described(request: Request, group_id: str, operations_asked: bool) -> Descr
     )
 
 
-async def list_all(request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
-    session = request.session
+async def list_all(request: Request, message: ListGroupsRequest) -> ListGroupsResponse | Encoded:
+    session, groups = request.session, request.broker.groups
     sees_all = session.allows("describe", "cluster", "kafka-cluster")
-    return ListGroupsResponse(
-        groups=[
-            ListedGroup(
-                group_id=one.group_id,
-                protocol_type=one.protocol_type,
-                group_state=one.state,
-                group_type=one.kind.value,
+    states = {state.lower() for state in message.states_filter}
+    types = {name.lower() for name in message.types_filter}
+    response, slices = ListGroupsResponse(), Slices()
+    for group_id in groups.ids():
+        one = groups.listed(group_id)
+        if (
+            one is not None
+            and (not states or one.state.lower() in states)
+            and (not types or one.kind.value in types)
+            and (sees_all or session.allows("describe", "group", group_id))
+        ):
+            response.groups.append(
+                ListedGroup(
+                    group_id=group_id,
+                    protocol_type=one.protocol_type,
+                    group_state=one.state,
+                    group_type=one.kind.value,
+                )
             )
-            for one in request.broker.groups.list(message.states_filter, message.types_filter)
-            if sees_all or session.allows("describe", "group", one.group_id)
-        ]
-    )
+        if slices.used_up():
+            await slices.rest()
+    return await encoded_if_large(response, request.version, len(response.groups))
 
 
 async def delete(request: Request, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
