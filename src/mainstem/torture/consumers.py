@@ -49,7 +49,7 @@ class GroupMember(Worker):
         value = message.value()
         assert isinstance(value, bytes)
         self._ledger.saw(place, offset, value)
-        self._read[place] = offset + 1
+        self._read[place] = committed.position = offset + 1
 
     def _commit(self) -> None:
         wanted = self._read

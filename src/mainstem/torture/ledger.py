@@ -61,8 +61,8 @@ class Committed:
 
     acked: int = 0
     tried: set[int] = field(default_factory=set)
-    # What was acknowledged when the broker was last struck. Nothing below it may come again. (A commit that
-    # spans a strike may be acknowledged after the client has already gone back to an earlier one.)
+    position: int = 0  # what the member reads next
+    # What was acknowledged when the broker was last struck: nothing below it may come again.
     floor: int = 0
 
 
@@ -87,7 +87,9 @@ class Ledger:
         """The broker is dead: it must know everything that it has acknowledged by now."""
         for places in list(self.groups.values()):
             for committed in list(places.values()):
-                committed.floor = committed.acked
+                # A commit that spans a strike may be acknowledged after its client has begun again at an
+                # earlier one. Then the client itself goes back, and the broker may.
+                committed.floor = min(committed.acked, committed.position, *committed.tried)
 
     def saw(self, place: TopicPartition, offset: int, value: bytes) -> None:
         digest = crc32(value)
