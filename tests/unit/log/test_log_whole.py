@@ -227,6 +227,21 @@ def test_a_read_stops_below_the_offset_that_may_be_seen():
     assert [read_header(batch).base_offset for batch in found] == [2, 4, 6]
 
 
+@pytest.mark.parametrize("max_bytes", [1, 1000, 1200, 2500, 5000, 9000])
+def test_a_read_is_no_more_than_asked_for_unless_its_first_batch_is(max_bytes):
+    """Across files too: these batches fill several."""
+    _, log = new_log()
+    sizes = [100, 1000, 100, 2000, 100, 1000, 2000, 100]
+    for size in sizes:
+        log.append_batch(1, value_bytes=size)
+        log.turn()
+    for offset in range(len(sizes)):
+        found = log.log.read(1, offset, max_bytes, EVERYTHING, wait=True)
+        follow = log.log.read(1, offset, EVERYTHING, EVERYTHING, wait=True)
+        assert len(found) == 1 or sum(map(len, found)) <= max_bytes
+        assert len(found) == len(follow) or sum(map(len, follow[: len(found) + 1])) > max_bytes
+
+
 # --- with threads and a real disk --------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ from mainstem.kernel.log.places import Place, Places, PlaceTable
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.recover import Recovered, Replay, recover
 from mainstem.kernel.log.snapshot import SnapshotWriter
-from mainstem.model.errors import BodyGone, CorruptFile, DiskFull
+from mainstem.model.errors import BodyGone, CorruptFile, DiskFull, StorageFailed
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Buffer, Disk, File
 
@@ -215,11 +215,16 @@ class Log:
                     self._table.targets.add(place.body)
         self.settled += len(done.appends)
         self.bytes_written += done.bytes
-        if self.on_synced is not None:
-            self.on_synced(done)
-        for append in done.appends:
-            if append.done is not None:
-                append.done(append)
+        try:
+            if self.on_synced is not None:
+                self.on_synced(done)
+            for append in done.appends:
+                if append.done is not None:
+                    append.done(append)
+        except BaseException as error:
+            # The state in memory lacks something that is on disk. The next snapshot would lose it for good.
+            self._fail(StorageFailed(f"what is on disk could not be taken into the state: {error!r}"))
+            raise
         # Last: a snapshot that is begun by one of those above must not claim what follows it.
         self._synced = (done.file.file_id, done.end)
 
@@ -272,8 +277,17 @@ class Log:
         events.warning(message, folder=self.files.folder, why=str(error))
 
     def background(self, work: Callable[[], None]) -> Future[None]:
-        """Run file work in order, off the owner's thread."""
-        return self._housekeeper.submit(work)
+        """Run file work in order, off the owner's thread. What it raises is the caller's, except for
+        StorageFailed: after that nobody can know what the disk holds."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except StorageFailed as error:
+                self._fail(error)
+                raise
+
+        return self._housekeeper.submit(guarded)
 
     def keep_house(self, work: Callable[[], None]) -> Future[None] | None:
         """The log's own file work: what it raises ends the process.
@@ -285,10 +299,13 @@ class Log:
             try:
                 work()
             except BaseException as error:
-                self._writer.stop()
-                self._on_failure(error)
+                self._fail(error)
 
         return None if self._closed else self._housekeeper.submit(guarded)
+
+    def _fail(self, error: BaseException) -> None:
+        self._writer.stop()
+        self._on_failure(error)
 
     def _open_body(self, file_id: int) -> File:
         manifest = self.files.manifest
@@ -349,7 +366,10 @@ class Log:
     def places(
         self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
     ) -> list[Place]:
-        """Places that hold offsets from `offset` to below `upto`; at least one if there is any."""
+        """Places that hold offsets from `offset` to below `upto`, together no more than max_bytes.
+
+        One at least if there is any, however large: a reader must get on.
+        """
         tables = self._tables
         span = tables[-1].span(partition)
         if span is not None and span.first_offset <= offset:
@@ -357,6 +377,9 @@ class Log:
         else:
             found = _find(tables, partition, offset, max_bytes, wait)
         while found and found[-1].base >= upto:
+            found.pop()
+        # The search stops at the batch that reaches max_bytes: only that one can be too much.
+        if len(found) > 1 and sum(place.size for place in found) > max_bytes:
             found.pop()
         return found
 
