@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
@@ -47,7 +48,8 @@ class Files:
         self.file_bytes = file_bytes
         self._lock = threading.Lock()
         self._preparing = threading.Lock()
-        self._ready: JournalFile | None = None
+        # Usually one. A power cut may leave two: taken but not used yet, and the one made to follow it.
+        self._ready: deque[JournalFile] = deque()
         self._pins = 0
         self._doomed: set[str] = set()  # files to delete once nobody copies them
         # Set while the writer waits for a file: zeros are a luxury then.
@@ -75,8 +77,10 @@ class Files:
     @property
     def next_capacity(self) -> int:
         """Bytes that the prepared file will take; 0 if none is ready."""
-        ready = self._ready
-        return ready.capacity if ready is not None else 0
+        try:
+            return self._ready[0].capacity
+        except IndexError:  # the writer may take it at any moment
+            return 0
 
     def prepare_next(self, *, zero: bool) -> None:
         """Have a file ready before it is needed; OSError when the disk has no room for it.
@@ -84,14 +88,15 @@ class Files:
         It counts as ready once its space is taken; filling it with zeros comes after that.
         """
         with self._preparing:
-            if self._ready is None:
-                ready = self._ready = self._create_journal()
+            if not self._ready:
+                ready = self._create_journal()
+                self._ready.append(ready)
                 if zero:
                     self._fill(ready.file)
 
     def adopt_next(self, ready: JournalFile) -> None:
-        """A file that recovery found prepared and unused."""
-        self._ready = ready
+        """A file that recovery found prepared and unused; they are used in the order of the manifest."""
+        self._ready.append(ready)
 
     def close(self) -> None:
         """Whatever is being prepared need not be finished nicely."""
@@ -106,9 +111,7 @@ class Files:
         finally:
             if not self._closed:
                 self._hurry.clear()
-        ready, self._ready = self._ready, None
-        assert ready is not None
-        return ready
+        return self._ready.popleft()
 
     def _create_journal(self) -> JournalFile:
         file_id = self._new_file_id()
