@@ -15,7 +15,7 @@ from mainstem.broker.access.book import AccessBook, AccessDelta
 from mainstem.broker.access.security import Security
 from mainstem.broker.groups import GroupCoordinator
 from mainstem.broker.options import BrokerOptions
-from mainstem.broker.partition import Partition, Topic
+from mainstem.broker.partition import Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.reading import Reading
@@ -24,13 +24,10 @@ from mainstem.broker.system import SystemChance, SystemClock
 from mainstem.broker.topics import (
     EpochsBegun,
     OffsetsReserved,
-    PartitionsAdded,
-    TopicConfigured,
     TopicCreated,
     TopicDeleted,
     TopicDelta,
     Topics,
-    Trimmed,
     check_topic_name,
 )
 from mainstem.broker.transactions import Transactions
@@ -41,7 +38,7 @@ from mainstem.kernel.txn.coordinator import TransactionCoordinator
 from mainstem.kernel.txn.deltas import CoordinatorDelta, PartitionProducersState
 from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.batch import CONTROL_BIT, TRANSACTIONAL_BIT, read_header
-from mainstem.model.errors import InvalidPartitions, OffsetOutOfRange, TopicExists
+from mainstem.model.errors import InvalidPartitions, TopicExists
 from mainstem.model.logs import get_log
 from mainstem.model.meters import Meters
 from mainstem.model.ports import Chance, Clock, Disk
@@ -100,6 +97,9 @@ class Broker:
         }
         self.meters = Meters()
         self._lock: object = None
+        # Producers met in replay count as active now: a batch's own timestamp may be years old, and who is
+        # taken for long idle is not checked for gaps and repeats.
+        self._replay_ms = clock.now_ms()
 
     @classmethod
     async def open(
@@ -174,13 +174,15 @@ class Broker:
             events.warning("acknowledged before it is on disk", topics=len(early), first=early[0])
         lost = [p for p in self.topics.partitions.values() if p.reserved > p.next_offset]
         begun = [EpochsBegun(p.id, (*p.epochs, (p.leader_epoch + 1, p.reserved))) for p in lost]
-        for partition, delta in zip(lost, begun, strict=True):
+        for partition in lost:
             events.warning(
                 "offsets skipped after an unclean stop", partition=str(partition), upto=partition.reserved
             )
+        waits = [self.store.commit(Section.TOPICS, delta, essential=True) for delta in begun]
+        for delta in begun:
             self.topics.apply(delta)
-        if begun:
-            await asyncio.wait([self.store.commit(Section.TOPICS, d, essential=True) for d in begun])
+        if waits:
+            await asyncio.wait(waits)
 
     # --- replay --------------------------------------------------------------------------------
 
@@ -198,7 +200,7 @@ class Broker:
         producers = partition.producers
         if producers is None:
             producers = partition.producers = PartitionProducers(self.options.producer_expiry_ms)
-        now_ms = header.max_timestamp_ms
+        now_ms = self._replay_ms
         if header.attributes & CONTROL_BIT:
             producers.ended(header.producer_id, header.producer_epoch, read_control(batch), base, now_ms)
         else:
@@ -230,7 +232,10 @@ class Broker:
                         woken = partition.waiters | woken if woken else set(partition.waiters)
         if woken:
             for waiter in woken:
-                waiter()
+                try:
+                    waiter()
+                except Exception as error:  # who reads must not keep those who wrote from hearing of it
+                    events.error("a reader that waited failed", error=error)
 
     # --- topics --------------------------------------------------------------------------------
 
@@ -239,8 +244,10 @@ class Broker:
     ) -> Topic:
         """Exists, and is on disk, when this returns. -1 partitions: the default number."""
         made = self.plan_topic(name, partitions, configs)
+        # Journalled before applied: on a full disk there must not be a topic that a restart does not know.
+        done = self.store.commit(Section.TOPICS, made)
         self.topics.apply(made)
-        await self.store.commit(Section.TOPICS, made)
+        await done
         return self.topics.by_id[made.topic_id]
 
     def plan_topic(
@@ -263,48 +270,19 @@ class Broker:
             self.clock.now_ms(),
         )
 
-    async def add_partitions(self, topic: Topic, total: int) -> None:
-        have = len(topic.partitions)
-        if total <= have:
-            raise InvalidPartitions(f"topic {topic.name!r} has {have} partitions; {total} is not more")
-        if total > self.options.max_partitions:
-            raise InvalidPartitions(f"{total} partitions; at most {self.options.max_partitions} are allowed")
-        added = PartitionsAdded(topic.id, have, self.topics.new_partition_ids(total - have))
-        self.topics.apply(added)
-        await self.store.commit(Section.TOPICS, added)
-
-    async def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Replace the topic's own configs."""
-        for key, value in configs.items():
-            check_config(key, value)
-        changed = TopicConfigured(topic.id, dict(configs))
-        self.topics.apply(changed)
-        await self.store.commit(Section.TOPICS, changed, essential=True)
-
     async def delete_topic(self, topic: Topic) -> None:
         waiters = {waiter for partition in topic.partitions for waiter in partition.waiters or ()}
         gone, offsets_gone = TopicDeleted(topic.id), TopicOffsetsDeleted(topic.id)
-        self.topics.apply(gone)
-        for waiter in waiters:
-            waiter()
         # Offsets go in journal order: a commit that is on its way would bring them back otherwise.
-        await self.store.commit_together(
+        done = self.store.commit_together(
             [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)],
             essential=True,
             then=partial(self.offsets.apply, offsets_gone),
         )
-
-    async def trim(self, partition: Partition, offset: int) -> int:
-        """Delete records below `offset` (-1: all that are readable); the new start of the log."""
-        if offset == -1:
-            offset = partition.high_watermark
-        if not 0 <= offset <= partition.high_watermark:
-            raise OffsetOutOfRange(offset, partition.log_start, partition.high_watermark)
-        if offset > partition.log_start:
-            trimmed = Trimmed(partition.id, offset)
-            self.topics.apply(trimmed)
-            await self.store.commit(Section.TOPICS, trimmed, essential=True)
-        return partition.log_start
+        self.topics.apply(gone)
+        for waiter in waiters:
+            waiter()
+        await done
 
 
 def _end_process(error: BaseException) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.facts import PartitionFacts
-from mainstem.broker.retention import due_starts
+from mainstem.broker.partition import Partition
+from mainstem.broker.retention import allowed_start, due_starts
 from mainstem.broker.store import Section
 from mainstem.broker.topics import Trimmed
 from mainstem.kernel.log.miller import Miller
@@ -111,14 +112,18 @@ class Chores:
         """Trim what has expired; how many partitions were trimmed."""
         broker = self._broker
         partitions = list(broker.topics.partitions.values())
-        due: list[tuple[int, int]] = await broker.store.in_reader(
+        found: list[tuple[Partition, int]] = await broker.store.in_reader(
             due_starts, broker.store.log, partitions, self._clock.now_ms()
         )
+        wanted = [(partition, allowed_start(partition, start)) for partition, start in found]
+        due = [Trimmed(partition.id, start) for partition, start in wanted if start > partition.log_start]
         for first in range(0, len(due), TRIMS_AT_ONCE):
-            trims = [Trimmed(*pair) for pair in due[first : first + TRIMS_AT_ONCE]]
+            trims = due[first : first + TRIMS_AT_ONCE]
+            # Journalled before applied: a merge must not drop what a restart would still count as there.
+            done = broker.store.commit_together([(Section.TOPICS, trim) for trim in trims], essential=True)
             for trim in trims:
                 broker.topics.apply(trim)
-            await broker.store.commit_together([(Section.TOPICS, trim) for trim in trims], essential=True)
+            await done
         return len(due)
 
 

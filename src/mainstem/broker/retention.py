@@ -8,8 +8,8 @@ from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
 
 
-def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[tuple[int, int]]:
-    """(partition id, new log start) for partitions that hold more than their topic keeps.
+def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[tuple[Partition, int]]:
+    """Partitions that hold more than their topic keeps, and where each should start; see `allowed_start`.
 
     Reads indexes from disk: for a reader thread. Whole batches go, never a part of one.
     """
@@ -18,19 +18,24 @@ def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[t
         if partition.high_watermark == partition.log_start or not partition.topic.policy.delete:
             continue
         start = max(_by_age(log, partition, now_ms), _by_size(log, partition))
-        # An open transaction is never cut: its end must find its beginning.
-        start = min(start, partition.last_stable_offset())
         if start > partition.log_start:
-            due.append((partition.id, start))
+            due.append((partition, start))
     return due
+
+
+def allowed_start(partition: Partition, start: int) -> int:
+    """An open transaction is never cut: its end must find its beginning. On the loop, which writes them."""
+    return min(start, partition.last_stable_offset())
 
 
 def _by_age(log: Log, partition: Partition, now_ms: int) -> int:
     retention_ms = partition.topic.policy.retention_ms
     if retention_ms < 0:
         return 0
+    # Read first: what is written during the look-up is not old, whatever the look-up says.
+    high_watermark = partition.high_watermark
     place = log.first_at_or_after(partition.id, now_ms - retention_ms)
-    return partition.high_watermark if place is None else place.base
+    return high_watermark if place is None else place.base
 
 
 def _by_size(log: Log, partition: Partition) -> int:
