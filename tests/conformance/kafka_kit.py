@@ -24,7 +24,7 @@ from mainstem.wire.kafka.produce import (
 )
 
 T = TypeVar("T")
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 _names = itertools.count(1)
 _by_name = {spec.name: spec for spec in SPECS.values()}
 

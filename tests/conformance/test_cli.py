@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -55,6 +56,8 @@ def start(broker):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            # Whoever runs the tests in the background has them ignore Ctrl-C, and their children too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         running.append(process)
         return process
