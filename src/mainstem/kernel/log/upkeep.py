@@ -227,11 +227,15 @@ class Upkeep:
         """Reads the facts in slices and starts the job, unless the disk has no room for it."""
         steps = self._options.slice_steps
         inputs = [ready[entry.file_id] for entry in choice.inputs]
-        spare = self._files.disk.free_bytes(self._files.folder) - 2 * self._files.file_bytes
-        if sum(entry.size for entry in choice.inputs) > spare:
+        free = self._files.disk.free_bytes(self._files.folder)
+        spare = free - 2 * self._files.file_bytes
+        total = sum(entry.size for entry in choice.inputs)
+        if total > spare:
             live = yield from count_live(inputs, self._facts.floor, steps)
-            # A merge of what is dead writes nothing, and is what frees space.
-            if live > max(spare, 0):
+            # What is left of a full disk is for merges that give back more than they take: whatever little
+            # lives in files that are mostly dead must not keep them there for ever.
+            frees = live <= total // 2 and live <= free // 2
+            if live > max(spare, 0) and not frees:
                 events.warning("no space to merge files", folder=self._files.folder, need_bytes=live)
                 return
         floors: dict[int, int] = {}
