@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Position
 
 from mainstem.client import TopicPartition
-from mainstem.torture.clients import SETTLE_S, producer_settings
+from mainstem.torture.clients import CALL_S, SETTLE_S, producer_settings
 from mainstem.torture.gate import Gate, Worker
 from mainstem.torture.ledger import NO_OFFSET, Ledger, Outcome, Repeats, Transaction, Writer, value_of
 
@@ -97,7 +97,7 @@ class TransactionMaker:
                 transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             )
         )
-        insist(lambda: producer.init_transactions(SETTLE_S))
+        insist(lambda: producer.init_transactions(CALL_S))
         return producer
 
     def begin(self, writer: str) -> Transaction:
@@ -107,21 +107,21 @@ class TransactionMaker:
         return transaction
 
     def send_offsets(self, transaction: Transaction, positions: list[Position], group: object) -> None:
-        insist(lambda: self.producer.send_offsets_to_transaction(positions, group, SETTLE_S))
+        insist(lambda: self.producer.send_offsets_to_transaction(positions, group, CALL_S))
         transaction.has_offsets = True
 
     def commit(self, transaction: Transaction) -> None:
         # From here on it may be committed, whatever becomes of us.
         transaction.outcome = Outcome.UNKNOWN
         try:
-            insist(lambda: self.producer.commit_transaction(SETTLE_S))
+            insist(lambda: self.producer.commit_transaction(CALL_S))
             transaction.outcome = Outcome.COMMITTED
         except KafkaException as error:
             self.recover(transaction, error)
 
     def abort(self, transaction: Transaction) -> None:
         try:
-            insist(lambda: self.producer.abort_transaction(SETTLE_S))
+            insist(lambda: self.producer.abort_transaction(CALL_S))
             transaction.outcome = Outcome.ABORTED
         except KafkaException as error:
             if error.args[0].code() == KafkaError.INVALID_TXN_STATE and not self._is_known(transaction):
