@@ -47,7 +47,7 @@ def server(disk: LoopDisk) -> Iterator[Server]:
     running = Server(disk.path / "data")
     running.start()
     yield running
-    running.kill()
+    running.kill_all()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def traced(tmp_path: Path):
     before = ["strace", "-f", "-o", str(trace), "-e", "trace=fdatasync,sendto,sendmsg", "-e", fault]
     server = Server(tmp_path / "data", before=before)
     yield server, trace
-    server.kill()
+    server.kill_all()
 
 
 def test_after_a_failed_sync_nobody_is_told_anything_and_the_process_ends(traced):

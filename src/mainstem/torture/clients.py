@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 SETTLE_S = 30.0  # for a client to get its work done once the broker is back
-# One call of the transactional API, which is repeated. Not longer: an abort that began while the broker went
-# away waits for messages that librdkafka will not send any more, and takes them back only when it is repeated.
+# One call of the transactional API, which is repeated. Not longer: an abort that began as the broker went
+# away waits for messages that librdkafka will not send any more, and takes them back only when repeated.
 CALL_S = 3.0
 
 # Clients say at length that the broker is gone. That is what we do to them.

@@ -48,7 +48,7 @@ class PowerCut:
     def strike(self, server: Server) -> None:
         # The disk first: a broker that acknowledges what it only hoped to write gets the time to do so.
         self._disk.cut()
-        server.kill()
+        server.kill_all()
         self._disk.power_up()
 
 

@@ -83,7 +83,7 @@ def torture(plan: Plan, report: Report = lambda progress: None) -> Progress:
     try:
         run.go()
     finally:
-        run.server.kill()
+        run.server.kill_all()
         if not run.progress.is_good:
             shutil.copy(run.server.log, plan.folder / "broker.log")
         if disk is not None:

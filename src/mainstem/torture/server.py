@@ -55,7 +55,7 @@ class Server:
         self.before = tuple(before)
         self.starts = 0
         self._listen = {"kafka": "127.0.0.1:0", "http": "127.0.0.1:0"}
-        atexit.register(self.kill)  # nothing stays behind when the run itself is cut short
+        atexit.register(self.kill_all)  # nothing stays behind when the run itself is cut short
         self._folder = tempfile.TemporaryDirectory(prefix="mainstem-torture-")
         self._ready = Path(self._folder.name) / "ready.json"
         self.log = Path(self._folder.name) / "log.txt"
@@ -95,7 +95,7 @@ class Server:
                 stderr=log,
                 cwd=self._folder.name,
                 env=_environment(),
-                start_new_session=True,  # its children die with it, and a Ctrl-C is for us alone
+                start_new_session=True,  # so that all of it can be killed, and a Ctrl-C is for us alone
             )
 
     def wait_ready(self) -> None:
@@ -117,9 +117,15 @@ class Server:
         return self._process.wait(timeout_s)
 
     def kill(self) -> None:
+        """kill -9, the broker alone: what it started has to notice."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def kill_all(self) -> None:
         """kill -9, the broker and all that it started."""
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+            with contextlib.suppress(ProcessLookupError):  # all of them are gone
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
