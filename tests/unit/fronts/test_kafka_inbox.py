@@ -1,0 +1,86 @@
+"""Received bytes become frames, however they are cut."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainstem.fronts.kafka.inbox import LARGEST_SLAB, TRUSTED_BYTES, Inbox
+from mainstem.model.errors import RequestTooLarge
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def feed(inbox: Inbox, data: bytes, most: int = 1 << 30) -> list[bytes]:
+    """Hand over bytes as a socket would, at most so many at a time; the frames that came of it."""
+    frames, position = [], 0
+    while position < len(data):
+        room = inbox.room()
+        assert len(room) > 0
+        piece = data[position : position + min(len(room), most)]
+        room[: len(piece)] = piece
+        inbox.received(len(piece))
+        position += len(piece)
+        while (frame := inbox.next_frame()) is not None:
+            frames.append(bytes(frame))
+    return frames
+
+
+@given(
+    st.lists(
+        st.integers(1, 3) | st.sampled_from([5000, 20_000, LARGEST_SLAB, LARGEST_SLAB + 1]), max_size=12
+    ),
+    st.sampled_from([1, 3, 1000, 1 << 30]),
+)
+def test_frames_come_out_as_they_went_in(sizes, most):
+    bodies = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    if most < 1000:
+        bodies = [body[:5000] for body in bodies]
+    assert feed(Inbox(100 << 20), b"".join(map(framed, bodies)), most) == bodies
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), 1001, 2**31 - 1])
+def test_a_size_that_is_not_taken_is_refused_once_it_is_known(size):
+    inbox = Inbox(1000)
+    with pytest.raises(RequestTooLarge):
+        feed(inbox, struct.pack(">i", size))
+
+
+def test_memory_for_a_large_frame_grows_with_its_bytes_not_with_its_announcement():
+    inbox = Inbox(100 << 20)
+    feed(inbox, struct.pack(">i", 90 << 20) + b"x" * 1000)
+    assert len(inbox.slab.data) <= TRUSTED_BYTES
+    feed(inbox, b"x" * (10 << 20))
+    assert len(inbox.slab.data) <= 24 << 20
+
+
+def test_bytes_of_a_frame_stay_while_later_frames_come():
+    inbox = Inbox(1 << 20)
+    kept = []
+    for number in range(200):
+        body = bytes([number]) * 3000
+        room = inbox.room()
+        data = framed(body)
+        while data:
+            part = data[: len(room)]
+            room[: len(part)] = part
+            inbox.received(len(part))
+            data = data[len(part) :]
+            frame = inbox.next_frame()
+            if frame is not None:
+                kept.append((frame, body))
+            room = inbox.room()
+    assert all(bytes(frame) == body for frame, body in kept)
+    assert len(kept) == 200
+
+
+def test_a_connection_at_rest_holds_little():
+    inbox = Inbox(1 << 20)
+    feed(inbox, framed(b"x" * 900_000))
+    inbox.rest()
+    assert len(inbox.slab.data) == 0
