@@ -12,7 +12,7 @@ from mainstem.model.errors import OffsetOutOfRange
 from mainstem.model.ports import Buffer
 from mainstem.model.records import first_at_or_after, max_timestamp_record
 
-__all__ = ["PartitionRead", "Reading", "WouldBlock"]
+__all__ = ["Bounds", "PartitionRead", "Reading", "WouldBlock"]
 
 
 class PartitionRead(NamedTuple):
@@ -26,33 +26,59 @@ class PartitionRead(NamedTuple):
     size: int
 
 
+class Bounds(NamedTuple):
+    """What may be read of a partition at one moment."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    upto: int  # for this reader: the first or the second
+
+
 class Reading:
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    def read(
-        self, partition: Partition, offset: int, max_bytes: int, committed: bool, *, wait: bool = False
-    ) -> PartitionRead:
+    def read(self, partition: Partition, offset: int, max_bytes: int, committed: bool) -> PartitionRead:
         """Whole batches from the one that holds `offset`, at least one if any is there.
 
-        With wait=False raises WouldBlock when the disk is needed; with wait=True it may run in any thread.
+        Raises WouldBlock when the disk is needed. Then the three steps are taken one by one: partitions are
+        looked at on the loop, which changes them, and only files are read in another thread.
         """
+        bounds = self.bounds(partition, offset, committed)
+        batches = self.batches(partition.id, offset, max_bytes, bounds.upto, wait=False)
+        return self.result(partition, offset, committed, bounds, batches)
+
+    def bounds(self, partition: Partition, offset: int, committed: bool) -> Bounds:
         high = partition.high_watermark
         if offset < partition.log_start or offset > partition.next_offset:
             raise OffsetOutOfRange(offset, partition.log_start, high)
         stable = partition.last_stable_offset()
-        upto = stable if committed else high
-        batches: list[Buffer] = []
+        return Bounds(high, stable, partition.log_start, stable if committed else high)
+
+    def batches(
+        self, partition_id: int, offset: int, max_bytes: int, upto: int, *, wait: bool
+    ) -> list[Buffer]:
+        """With wait=True it may run in any thread."""
+        if offset >= upto or max_bytes <= 0:
+            return []
+        return self._log.read(partition_id, offset, max_bytes, upto, wait=wait)
+
+    def result(
+        self, partition: Partition, offset: int, committed: bool, bounds: Bounds, batches: list[Buffer]
+    ) -> PartitionRead:
+        if offset < partition.log_start:
+            # Trimmed while it was read: which transactions were aborted there is not known any more.
+            raise OffsetOutOfRange(offset, partition.log_start, partition.high_watermark)
         aborted: list[tuple[int, int]] | None = None
-        if offset < upto and max_bytes > 0:
-            batches = self._log.read(partition.id, offset, max_bytes, upto, wait=wait)
         if committed:
             aborted = []
             if batches and partition.producers is not None:
                 last = read_header(batches[-1]).last_offset
                 aborted = partition.producers.aborted_between(offset, last + 1)
         size = sum(map(len, batches))
-        return PartitionRead(high, stable, partition.log_start, aborted, batches, size)
+        high, stable, log_start, _ = bounds
+        return PartitionRead(high, stable, log_start, aborted, batches, size)
 
     # --- offsets by time; these may wait for the disk and belong into a reader thread ------------
 

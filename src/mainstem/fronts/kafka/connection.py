@@ -176,6 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         self._send_planned = False
         answers = self._answers
         chunks: list[Buffer] = []
+        before = len(answers)
         while answers and answers[0].chunks is not None:
             answer = answers.popleft()
             self._settle(answer)
@@ -187,7 +188,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.fail(answer.failure)
                 return
             chunks += answer.chunks or ()
-        if chunks and not self._closed:
+        # An answer may be silent: it only held its place in line.
+        if len(answers) < before and not self._closed:
             self._write(chunks)
             if self.session.ending:
                 self.fail(self.session.ending)

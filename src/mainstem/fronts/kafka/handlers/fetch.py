@@ -11,19 +11,57 @@ from functools import partial
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
-from mainstem.broker.reading import PartitionRead, WouldBlock
+from mainstem.broker.reading import Bounds, PartitionRead, Reading, WouldBlock
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
 from mainstem.fronts.kafka.dispatch import Answer
 from mainstem.fronts.kafka.session import Session
-from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch
+from mainstem.model.errors import FencedLeaderEpoch, MainstemError, StorageError, UnknownLeaderEpoch
 from mainstem.model.logs import get_log
+from mainstem.model.ports import Buffer
 from mainstem.wire.kafka.frames import RequestHeader
 from mainstem.wire.kafka.hot import FetchQuery, FetchResult, Topic, encode_fetch_response, parse_fetch
 
 events = get_log(__name__)
 
 READ_COMMITTED = 1
+STORAGE_ERROR = 56
 _FETCH_SESSION_ID_NOT_FOUND = 70
+
+
+Results = list[tuple[Topic, list[FetchResult]]]
+
+
+class _Part:
+    """One partition of a request on its way to a reader thread and back: seen on the loop, read off it."""
+
+    __slots__ = ("batches", "bounds", "error", "index", "max_bytes", "offset", "partition", "size")
+
+    def __init__(self, index: int, offset: int, max_bytes: int) -> None:
+        self.index = index
+        self.offset = offset
+        self.max_bytes = max_bytes
+        self.partition: Partition | None = None
+        self.bounds: Bounds | None = None
+        self.batches: list[Buffer] = []
+        self.size = 0
+        self.error: Exception | None = None
+
+
+def _read_files(reading: Reading, parts: list[_Part], left: int) -> None:
+    """In a reader thread: nothing is touched here but files and the parts."""
+    total = 0
+    for part in parts:
+        if part.partition is None or part.bounds is None:
+            continue
+        room = min(part.max_bytes, left) if total == 0 or left > 0 else 0
+        room = max(room, 1) if total == 0 else room
+        try:
+            part.batches = reading.batches(part.partition.id, part.offset, room, part.bounds.upto, wait=True)
+        except (MainstemError, OSError) as error:
+            part.error = error
+        part.size = sum(map(len, part.batches))
+        total += part.size
+        left -= part.size
 
 
 class Fetching:
@@ -43,7 +81,7 @@ class Fetching:
 
     def start(self) -> None:
         try:
-            results, size, final = self._read(wait=False)
+            results, size, final = self._read()
         except WouldBlock:
             self._read_cold()
             return
@@ -55,15 +93,14 @@ class Fetching:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def _read(self, *, wait: bool) -> tuple[list[tuple[Topic, list[FetchResult]]], int, bool]:
+    def _read(self) -> tuple[Results, int, bool]:
         """Results, their bytes, and whether waiting would be of no use (some partition has an error)."""
         query = self._query
         broker = self._session.listener.broker
         committed = query.isolation_level == READ_COMMITTED
-        listener = self._session.listener
-        left = listener.answers.allowed(min(query.max_bytes, listener.max_response_bytes))
+        left = self._max_bytes()
         total, final = 0, not query.topics
-        results: list[tuple[Topic, list[FetchResult]]] = []
+        results: Results = []
         for topic, wanted in query.topics:
             found: list[FetchResult] = []
             for index, epoch, offset, _, max_bytes in wanted:
@@ -72,13 +109,11 @@ class Fetching:
                     # Something is always sent, even if one batch is more than was asked for.
                     room = min(max_bytes, left) if total == 0 or left > 0 else 0
                     read = broker.reading.read(
-                        partition, offset, max(room, 1) if total == 0 else room, committed, wait=wait
+                        partition, offset, max(room, 1) if total == 0 else room, committed
                     )
-                except MainstemError as error:
+                except (MainstemError, OSError) as error:
                     final = True
-                    found.append((index, code_of(error), -1, -1, -1, None, ()))
-                    if code_of(error) == UNKNOWN_SERVER_ERROR or code_of(error) == 56:
-                        events.error("a read failed", topic=str(topic), partition=index, error=error)
+                    found.append(_failed(topic, index, error))
                     continue
                 total += read.size
                 left -= read.size
@@ -100,16 +135,32 @@ class Fetching:
             raise UnknownLeaderEpoch(f"leader epoch {epoch} has not begun")
         return partition
 
+    def _max_bytes(self) -> int:
+        listener = self._session.listener
+        return listener.answers.allowed(min(self._query.max_bytes, listener.max_response_bytes))
+
+    # --- reading what is not in memory -----------------------------------------------------------
+
     def _read_cold(self) -> None:
         """Some of it is not in memory: let a reader thread wait for the disk."""
         loop = asyncio.get_running_loop()
-        store = self._session.listener.broker.store
-        future = loop.run_in_executor(store.readers, partial(self._read, wait=True))
-        future.add_done_callback(self._on_cold)
+        broker = self._session.listener.broker
+        committed = self._query.isolation_level == READ_COMMITTED
+        parts: list[_Part] = []
+        for topic, wanted in self._query.topics:
+            for index, epoch, offset, _, max_bytes in wanted:
+                part = _Part(index, offset, max_bytes)
+                parts.append(part)
+                try:
+                    part.partition = self._partition(broker, topic, index, epoch)
+                    part.bounds = broker.reading.bounds(part.partition, offset, committed)
+                except MainstemError as error:
+                    part.error = error
+        work = partial(_read_files, broker.reading, parts, self._max_bytes())
+        future = loop.run_in_executor(broker.store.readers, work)
+        future.add_done_callback(partial(self._on_cold, parts))
 
-    def _on_cold(
-        self, future: asyncio.Future[tuple[list[tuple[Topic, list[FetchResult]]], int, bool]]
-    ) -> None:
+    def _on_cold(self, parts: list[_Part], future: asyncio.Future[None]) -> None:
         if self._answer.cancelled or future.cancelled():
             return
         error = future.exception()
@@ -117,8 +168,27 @@ class Fetching:
             events.error("a fetch failed", error=error)
             self._answer.fail("internal error")
             return
-        results, size, _ = future.result()
-        self._send(results, size)
+        left = iter(parts)
+        results = [
+            (topic, [self._result_of(topic, next(left)) for _ in asked])
+            for topic, asked in self._query.topics
+        ]
+        self._send(results, sum(part.size for part in parts))
+
+    def _result_of(self, topic: Topic, part: _Part) -> FetchResult:
+        reading = self._session.listener.broker.reading
+        committed = self._query.isolation_level == READ_COMMITTED
+        if part.error is None and part.partition is not None and part.bounds is not None:
+            try:
+                return _result(
+                    part.index,
+                    reading.result(part.partition, part.offset, committed, part.bounds, part.batches),
+                )
+            except MainstemError as error:
+                part.error = error
+        assert part.error is not None
+        part.size = 0
+        return _failed(topic, part.index, part.error)
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -136,7 +206,7 @@ class Fetching:
     def _woken(self) -> None:
         """Something came for one of the partitions."""
         try:
-            results, size, final = self._read(wait=False)
+            results, size, final = self._read()
         except WouldBlock:
             self._stop_waiting()
             self._read_cold()
@@ -148,7 +218,7 @@ class Fetching:
     def _time_is_up(self) -> None:
         self._stop_waiting()
         try:
-            results, size, _ = self._read(wait=False)
+            results, size, _ = self._read()
         except WouldBlock:
             self._read_cold()
             return
@@ -162,7 +232,7 @@ class Fetching:
             self._timer.cancel()
             self._timer = None
 
-    def _send(self, results: list[tuple[Topic, list[FetchResult]]], size: int) -> None:
+    def _send(self, results: Results, size: int) -> None:
         self._answer.held = size
         self._session.listener.answers.held += size
         self._answer.ready(encode_fetch_response(self._correlation_id, self._version, 0, 0, 0, results))
@@ -182,6 +252,14 @@ def fetch(
         return answer
     Fetching(session, header, query, answer).start()
     return answer
+
+
+def _failed(topic: Topic, index: int, error: Exception) -> FetchResult:
+    # What the system says about a file is the storage's trouble, which clients ask again about.
+    code = code_of(StorageError(str(error)) if isinstance(error, OSError) else error)
+    if code in (UNKNOWN_SERVER_ERROR, STORAGE_ERROR):
+        events.error("a read failed", topic=str(topic), partition=index, error=error)
+    return (index, code, -1, -1, -1, None, ())
 
 
 def _result(index: int, read: PartitionRead) -> FetchResult:

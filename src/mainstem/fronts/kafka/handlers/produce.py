@@ -33,10 +33,11 @@ NONE_REPEATED: frozenset[int] = frozenset()
 class Produced:
     """A request under way: results so far, and how many batches are not on disk yet."""
 
-    __slots__ = ("_answer", "_correlation_id", "_results", "_version", "waiting")
+    __slots__ = ("_answer", "_correlation_id", "_results", "_silent", "_version", "waiting")
 
-    def __init__(self, answer: Answer, correlation_id: int, version: int) -> None:
+    def __init__(self, answer: Answer, correlation_id: int, version: int, silent: bool) -> None:
         self._answer = answer
+        self._silent = silent  # acks=0: its place in line is kept, so that nobody outruns the disk
         self._correlation_id = correlation_id
         self._version = version
         self._results: list[tuple[Topic, list[ProduceResult]]] = []
@@ -49,7 +50,11 @@ class Produced:
 
     def done(self, _: object) -> None:
         self.waiting -= 1
-        if self.waiting == 0:
+        if self.waiting:
+            return
+        if self._silent:
+            self._answer.ready([])
+        else:
             self._answer.ready(
                 [encode_produce_response(self._correlation_id, self._version, self._results, 0)]
             )
@@ -61,7 +66,7 @@ def produce(
     version = header.api_version
     transactional_id, acks, _, topics = parse_produce(frame, position, version)
     broker = session.listener.broker
-    request = Produced(answer, header.correlation_id, version)
+    request = Produced(answer, header.correlation_id, version, silent=acks == 0)
     join = _join(broker, transactional_id, version) if transactional_id is not None else None
     refused: MainstemError | None = None
     if acks not in (-1, 0, 1):
@@ -90,12 +95,9 @@ def produce(
                 why = None if isinstance(error, NotAuthorized) else str(error)
                 results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, why))
                 request.done(None)
-    if acks == 0:
-        if failed:
-            # The only way to tell a client that wants no answers.
-            raise InvalidRequest("a batch sent with acks=0 was refused")
-        answer.cancel()
-        return None
+    if acks == 0 and failed:
+        # The only way to tell a client that wants no answers.
+        raise InvalidRequest("a batch sent with acks=0 was refused")
     request.done(None)
     return answer
 
