@@ -143,3 +143,16 @@ def test_every_delta_survives_its_encoding():
     ]
     for delta in deltas:
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(delta), type=OffsetDelta) == delta
+
+
+def test_offsets_that_expire_leave_a_commit_that_came_just_before():
+    """It was decided while the commit was on its way to the disk, and is behind it in the journal."""
+    offsets = machine(
+        OffsetsCommitted("g", [at(5), at(6, partition=1)]),
+        OffsetsCommitted("g", [at(7, commit_ms=1)]),
+        TxnOffsetsStaged(9, "g", [at(8, partition=1, commit_ms=1)]),
+        OffsetsDeleted("g", [(ORDERS, 0), (ORDERS, 1)], committed_upto_ms=0),
+    )
+    assert list(offsets.all("g")) == [at(7, commit_ms=1)]
+    offsets.apply(TxnOffsetsEnded(9, commit=True))
+    assert offsets.get("g", ORDERS, 1) == at(8, partition=1, commit_ms=1)

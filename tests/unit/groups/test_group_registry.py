@@ -193,7 +193,7 @@ def test_offsets_expire_only_without_members_and_count_from_the_last_one_or_the_
     join(groups, "left")
     groups.leave("left", [Leaver("a")], 40)
     assert list(groups.expired(99, 100)) == []
-    assert list(groups.expired(100, 100)) == [OffsetsDeleted("alone", [(TOPIC, 0)])]
+    assert list(groups.expired(100, 100)) == [OffsetsDeleted("alone", [(TOPIC, 0)], 0)]
     expired = [delta.group for delta in groups.expired(140, 100)]
     assert expired == ["alone", "left"]
 

@@ -48,10 +48,15 @@ class OffsetsCommitted(msgspec.Struct, array_like=True, tag=40, frozen=True):
 
 
 class OffsetsDeleted(msgspec.Struct, array_like=True, tag=41, frozen=True):
-    """Also drops what transactions have staged for these (topic id, partition) keys."""
+    """Also drops what transactions have staged for these (topic id, partition) keys.
+
+    With `committed_upto_ms` only what was committed until then goes, and nothing that is staged: offsets that
+    expire must not take along a commit that was on its way to the disk when that was decided.
+    """
 
     group: str
     keys: Sequence[tuple[bytes, int]]
+    committed_upto_ms: int | None = None
 
 
 class GroupDeleted(msgspec.Struct, array_like=True, tag=42, frozen=True):
@@ -178,9 +183,9 @@ class GroupOffsets:
                     if commit and value is not None:
                         self._staged.supersede(group, key, before=order)
                         self._put(group, key, value)
-            case OffsetsDeleted(group, keys):
+            case OffsetsDeleted(group, keys, committed_upto_ms):
                 for topic_id, partition in keys:
-                    self._drop(group, pack_key(topic_id, partition))
+                    self._drop(group, pack_key(topic_id, partition), committed_upto_ms)
             case GroupDeleted(group):
                 self._staged.drop_group(group)
                 for topic_id in {key[:16] for key in self._committed.pop(group, ())}:
@@ -217,9 +222,14 @@ class GroupOffsets:
             self._add_reader(key[:16], group)
         offsets[key] = value
 
-    def _drop(self, group: str, key: bytes) -> None:
-        self._staged.drop(group, key)
+    def _drop(self, group: str, key: bytes, committed_upto_ms: int | None) -> None:
         offsets = self._committed.get(group)
+        if committed_upto_ms is None:
+            self._staged.drop(group, key)
+        elif (
+            offsets is not None and key in offsets and VALUE.unpack_from(offsets[key])[2] > committed_upto_ms
+        ):
+            return
         if offsets is None or offsets.pop(key, None) is None:
             return
         topic_id = key[:16]

@@ -183,7 +183,7 @@ class Groups:
                     continue
             keys = self._offsets.expired(group_id, now_ms, retention_ms, empty_since_ms)
             if keys:
-                yield OffsetsDeleted(group_id, keys)
+                yield OffsetsDeleted(group_id, keys, now_ms - retention_ms)
 
     # --- admin ---------------------------------------------------------------------------------
 
