@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from mainstem.kernel.txn.coordinator import IDLE_EXPIRY_MS, MAX_TIMEOUT_MS, TransactionCoordinator
+from mainstem.kernel.log.entries import BatchEntry, pack_atomic
+from mainstem.kernel.log.journal import NewPlace
+from mainstem.kernel.txn.coordinator import (
+    IDLE_EXPIRY_MS,
+    MAX_PARTITIONS,
+    MAX_TIMEOUT_MS,
+    TransactionCoordinator,
+)
 from mainstem.kernel.txn.decisions import Answered, Ending, Initialised
 from mainstem.kernel.txn.deltas import CoordinatorDelta, TxnAdded, TxnInitialised
 from mainstem.kernel.txn.table import TxnState
@@ -19,6 +26,7 @@ from mainstem.model.errors import (
     TransactionAbortable,
     TransactionalIdNotFound,
 )
+from mainstem.model.records import control_batch
 
 
 class Desk:
@@ -570,3 +578,14 @@ def test_new_ids_after_a_restart_are_fresh():
 def test_a_journal_that_adds_to_an_unknown_transaction_is_not_believed():
     with pytest.raises(StorageError):
         rebuilt([TxnAdded("ghost", [1], [], 0)])
+
+
+def test_a_transaction_takes_no_more_partitions_than_one_frame_can_end():
+    desk = Desk()
+    pid, epoch = desk.init()
+    desk.add(pid, epoch, *range(MAX_PARTITIONS))
+    desk.add(pid, epoch, *range(MAX_PARTITIONS))
+    with pytest.raises(InvalidTransactionState):
+        desk.add(pid, epoch, MAX_PARTITIONS)
+    batch = control_batch(1 << 40, pid, epoch, True, 1 << 41, 0, 0)
+    pack_atomic([BatchEntry(1, batch, NewPlace(1, 0, 0, 0, len(batch)))] * MAX_PARTITIONS)

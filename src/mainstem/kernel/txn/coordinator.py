@@ -47,6 +47,8 @@ from mainstem.model.errors import (
 
 MAX_TIMEOUT_MS: Final = 15 * 60 * 1000
 IDLE_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
+# The markers of all of them must fit into the one frame that ends the transaction.
+MAX_PARTITIONS: Final = 50_000
 LAST_CLIENT_EPOCH: Final = 2**15 - 2
 NONE: Final = -1
 
@@ -379,6 +381,11 @@ class TransactionCoordinator:
             return Added(name, ())
         if not partitions and not groups:
             return Added(name, ())
+        if (
+            len(txn.partitions) + len(partitions) > MAX_PARTITIONS
+            and len(txn.partitions.keys() | set(partitions)) > MAX_PARTITIONS
+        ):
+            raise InvalidTransactionState(f"a transaction takes at most {MAX_PARTITIONS} partitions")
         return Added(name, (TxnAdded(name, list(partitions), list(groups), now_ms),))
 
     def _info(self, txn: Txn) -> TxnInfo:
