@@ -84,6 +84,9 @@ class Reading:
 
     def offset_for_time(self, partition: Partition, timestamp_ms: int, upto: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record at or after a time, as Kafka defines it."""
+        return self._log.while_files_change(lambda: self._offset_for_time(partition, timestamp_ms, upto))
+
+    def _offset_for_time(self, partition: Partition, timestamp_ms: int, upto: int) -> tuple[int, int] | None:
         start = partition.log_start
         place = self._log.first_at_or_after(partition.id, timestamp_ms)
         if place is None:
@@ -113,6 +116,9 @@ class Reading:
 
     def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
         """(offset, timestamp) of the record with the greatest timestamp; the first of several."""
+        return self._log.while_files_change(lambda: self._max_timestamp(partition))
+
+    def _max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
         top_ms = self._log.max_timestamp_ms(partition.id)
         if top_ms is None:
             return None

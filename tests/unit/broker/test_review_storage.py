@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Partition
 from mainstem.broker.retention import due_starts
 from mainstem.kernel.log.log import Log, LogOptions
-from mainstem.model.errors import DiskFull, OutOfOrderSequence, StorageFailed
+from mainstem.kernel.log.places import PlaceTable
+from mainstem.model.errors import CorruptFile, DiskFull, OutOfOrderSequence, StorageFailed
 from mainstem.model.records import Record, encode_batch
 
 LOG = LogOptions(file_bytes=8 << 20, reserve_bytes=1 << 20)
@@ -174,5 +176,24 @@ def test_retention_keeps_what_is_written_while_it_looks(tmp_path):
 
         now_ms = broker.clock.now_ms()
         assert due_starts(Slow(), [partition], now_ms) == [(partition, 1)]  # type: ignore[arg-type]
+
+    with_broker(tmp_path, work)
+
+
+def test_a_search_by_time_goes_on_though_a_merge_takes_files_away(tmp_path, monkeypatch):
+    async def work(broker: Broker) -> None:
+        topic = await broker.create_topic("t")
+        await publish(broker, topic.partitions[0], batch())
+        log, read = broker.store.log, broker.store.log.reader.batches
+
+        def merged_away(*arguments: Any) -> Any:
+            monkeypatch.setattr(log.reader, "batches", read)
+            log._tables = (*log._tables[:-1], log._tables[-1])
+            raise CorruptFile("files/1.journal", 0, "a file that is read from is missing")
+
+        for search in (lambda p: broker.reading.offset_for_time(p, 0, 1), broker.reading.max_timestamp):
+            monkeypatch.setattr(log.reader, "batches", merged_away)
+            log._tables = (PlaceTable(99), *log._tables)  # so that a copy is another tuple
+            assert search(topic.partitions[0]) == (0, LONG_AGO_MS)
 
     with_broker(tmp_path, work)

@@ -94,7 +94,7 @@ class Answer:
             self.on_cancel = None
 
 
-# Starts a hot request: (session, header, frame, body position, answer) -> the answer; None: nothing to wait for.
+# Starts a hot request: (session, header, frame, body position, answer) -> the answer, if there will be one.
 HotHandler = Callable[[Session, RequestHeader, memoryview, int, Answer], Answer | None]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -37,6 +38,7 @@ from mainstem.model.ports import Buffer, Disk, File
 events = get_log(__name__)
 
 Done = Callable[[Append], None]
+Answer = TypeVar("Answer")
 Position = tuple[int, int]  # file id, position
 # What an append takes besides its payload when it is alone in its round.
 APPEND_OVERHEAD_BYTES = FRAME_HEAD_BYTES + ROUND_FRAME_BYTES
@@ -394,6 +396,16 @@ class Log:
                 return self.reader.batches(found, wait) if found else []
             except CorruptFile:
                 # On another thread than the owner's: a merge may have put other files in place meanwhile.
+                if tables is self._tables:
+                    raise
+
+    def while_files_change(self, work: Callable[[], Answer]) -> Answer:
+        """For several look-ups in a row on another thread: again, if a merge took files away meanwhile."""
+        while True:
+            tables = self._tables
+            try:
+                return work()
+            except CorruptFile:
                 if tables is self._tables:
                     raise
 
