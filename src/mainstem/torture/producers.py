@@ -120,6 +120,9 @@ class TransactionMaker:
             self.recover(transaction, error)
 
     def abort(self, transaction: Transaction) -> None:
+        # What librdkafka takes back at an abort it believes unsent, and gives its sequence numbers to others.
+        # If a broker that just died has it on disk, those are refused, and rightly so: send it all first.
+        self.producer.flush(SETTLE_S)
         try:
             insist(lambda: self.producer.abort_transaction(CALL_S))
             transaction.outcome = Outcome.ABORTED
@@ -203,7 +206,7 @@ class TransactionalSender(Worker):
                     place.topic, value, partition=place.partition, on_delivery=noting(writer, number)
                 )
             if chance.random() < 0.5:
-                maker.producer.flush(0.05)  # or an abort takes back what never left the client
+                maker.producer.flush(0.05)  # or one that is abandoned has sent nothing yet
         except KafkaException as error:
             maker.recover(transaction, error)
             return
