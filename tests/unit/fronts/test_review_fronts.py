@@ -55,14 +55,21 @@ class Wire(asyncio.Transport):
         self.closed = True
 
 
+def new_server(broker: Broker) -> KafkaServer:
+    return KafkaServer(Listener("kafka", broker, OpenAccess()), ServerLimits())
+
+
+def connect(server: KafkaServer) -> tuple[Connection, Wire]:
+    connection, wire = server._new_protocol(), Wire()
+    assert isinstance(connection, Connection)
+    connection.connection_made(wire)
+    return connection, wire
+
+
 def with_connection(folder: Path, work: Callable[[Broker, Connection, Wire], Awaitable[None]]) -> None:
     async def run() -> None:
         broker = await Broker.open(BrokerOptions(str(folder), log=LOG, merge=False))
-        server = KafkaServer(Listener("kafka", broker, OpenAccess()), ServerLimits())
-        connection = server._new_protocol()
-        assert isinstance(connection, Connection)
-        wire = Wire()
-        connection.connection_made(wire)
+        connection, wire = connect(new_server(broker))
         try:
             await work(broker, connection, wire)
         finally:
@@ -168,5 +175,28 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_partition(tmp_path, monke
         response = await fetch(connection, wire, committed=False)
         assert response.responses[0].partitions[0].error_code == 56
         assert not wire.closed
+
+    with_connection(tmp_path, work)
+
+
+def test_a_stopping_server_answers_what_it_took_and_takes_no_more(tmp_path):
+    async def work(broker: Broker, _: Connection, __: Wire) -> None:
+        await broker.create_topic("t")
+        server = new_server(broker)
+        connection, wire = connect(server)
+        before = broker.store.log.submitted
+        receive(connection, produce_request(acks=1))
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        receive(connection, produce_request(acks=1))
+        async with asyncio.timeout(10):
+            await stopping
+        assert broker.store.log.submitted - before == 1
+        assert wire.written
+        assert wire.closed
+        late, late_wire = connect(server)  # its handshake was under way
+        receive(late, produce_request(acks=1))
+        assert late_wire.closed
+        assert broker.store.log.submitted - before == 1
 
     with_connection(tmp_path, work)

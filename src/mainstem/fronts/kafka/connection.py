@@ -64,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_writing = False
         self._reserved = 0
         self._closed = False
+        self._draining = False
         self._send_planned = False
         self._in_flight_bytes = 0  # of the requests that the answers in line belong to
         self._unsent = 0  # of answers handed to the transport, as far as it was counted
@@ -139,6 +140,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _may_take(self) -> bool:
         answers = self._answers
+        if self._draining:
+            return False
         if not answers:
             return not self._paused_writing
         if self._paused_writing or not answers[-1].may_be_followed:
@@ -276,6 +279,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closed:
             events.warning("connection closed", peer=self.peer, principal=self.session.principal, why=why)
             self.close()
+
+    def drain(self) -> None:
+        """Take no more requests: those under way are answered, then the connection is closed."""
+        self._draining = True
 
     def close(self) -> None:
         """Once the peer has taken its answers; a peer that takes none is cut off."""

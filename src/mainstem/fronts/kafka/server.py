@@ -49,6 +49,7 @@ class KafkaServer:
         self._connections: set[Connection] = set()
         self._per_peer: dict[str, int] = {}
         self._knocking = 0  # in their TLS handshake
+        self._stopping = False
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
         self._server: asyncio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -83,10 +84,13 @@ class KafkaServer:
 
     async def stop(self) -> None:
         """Accept nobody, let requests under way finish for a while, then close everyone."""
+        self._stopping = True
         if self._server is not None:
             self._server.close()
         if self._watch is not None:
             self._watch.cancel()
+        for connection in self._connections:
+            connection.drain()
         until = self.now() + self.limits.drain_ms / 1000
         while self.now() < until and any(c.is_answering for c in self._connections):
             await asyncio.sleep(0.01)
@@ -101,6 +105,8 @@ class KafkaServer:
         self._connections.add(connection)
         self._per_peer[host] = self._per_peer.get(host, 0) + 1
         connection.opened_at = connection.last_active = self.now()
+        if self._stopping:  # it was in its TLS handshake
+            return "the broker is stopping"
         if len(self._connections) > self.limits.max_connections:
             return f"more than {self.limits.max_connections} connections"
         if self._per_peer[host] > self.limits.max_connections_per_peer:
