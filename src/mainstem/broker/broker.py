@@ -120,7 +120,7 @@ class Broker:
             options.folder,
             options.log,
             self.parts,
-            Rebuild(self.parts, self._replay_batch, self._replay_link),
+            Rebuild(self.parts, self._replay_batch, self._replay_link, self._replay_reached),
             on_failure or _end_process,
             self._new_log_id,
             options.reader_threads,
@@ -213,6 +213,14 @@ class Broker:
                 header.attributes & TRANSACTIONAL_BIT != 0,
                 now_ms,
             )
+
+    def _replay_reached(self, lasts: Mapping[int, int]) -> None:
+        """Of batches without a producer: all that they change is how far a partition reaches."""
+        partitions = self.topics.partitions
+        for partition_id, last in lasts.items():
+            partition = partitions.get(partition_id)
+            if partition is not None and last >= partition.next_offset:
+                partition.next_offset = partition.high_watermark = last + 1
 
     def _replay_link(self, partition_id: int, base: int, last: int) -> None:
         partition = self.topics.partitions.get(partition_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
@@ -67,10 +67,12 @@ class Rebuild:
         parts: dict[Section, Part],
         batch: Callable[[int, memoryview], None],
         link: Callable[[int, int, int], None],
+        reached: Callable[[Mapping[int, int]], None] | None = None,
     ) -> None:
         self._by_number = {int(section): held for section, held in parts.items()}
         self.batch = batch
         self.link = link
+        self.reached = reached
 
     def delta(self, section: int, payload: bytes) -> None:
         if section == Section.NOTHING:

@@ -53,6 +53,8 @@ class ExecutorByHand(Executor):
 class Replays:
     """Keeps what recovery hands out, in order."""
 
+    reached = None  # every batch by itself
+
     def __init__(self) -> None:
         self.events: list[Replayed] = []
 

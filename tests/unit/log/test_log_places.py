@@ -107,6 +107,7 @@ def test_rows_added_as_columns_are_the_same_as_added_one_by_one(rows):
         sizes=[place.size for _, _, place, _ in flat],
         tops=[ms for *_, ms in flat],
         epochs=[place.epoch for _, _, place, _ in flat],
+        producers=[-1] * len(flat),
         others=[],
         before=[],
         round_number=0,

@@ -59,6 +59,8 @@ class LazyRunner:
 class Nothing:
     """A replay that only notes what it is told."""
 
+    reached = None
+
     def __init__(self) -> None:
         self.deltas: list[bytes] = []
 

@@ -7,7 +7,7 @@ columns. Everything else is rare enough to be taken one by one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +19,14 @@ from mainstem.model.errors import FormatTooNew
 
 
 class Replay(Protocol):
-    """Who rebuilds state from what the log holds. Called in journal order."""
+    """Who rebuilds state from what the log holds. Called in journal order.
+
+    With `reached` set, batches without a producer are not handed out one by one: it is told the last offset
+    of each partition among a stretch of them, which is all that they change, and is much faster.
+    """
+
+    @property
+    def reached(self) -> Callable[[Mapping[int, int]], None] | None: ...
 
     def delta(self, section: int, payload: bytes) -> None: ...
 
@@ -30,6 +37,8 @@ class Replay(Protocol):
 
 class NoReplay:
     """For those who only want the places."""
+
+    def reached(self, lasts: Mapping[int, int]) -> None: ...
 
     def delta(self, section: int, payload: bytes) -> None: ...
 
@@ -74,7 +83,12 @@ class FrameReader:
         if start == end or rows.positions[end - 1] <= replay_position:
             return
         replay, view, origin = self.replay.batch, window.view, window.origin
-        for row in range(bisect_right(rows.positions, replay_position, start, end), end):
+        start = bisect_right(rows.positions, replay_position, start, end)
+        wanted: Iterable[int] = range(start, end)
+        if self.replay.reached is not None:
+            self.replay.reached(dict(zip(rows.partitions[start:end], rows.lasts[start:end], strict=True)))
+            wanted = [row for row in wanted if rows.producers[row] >= 0]
+        for row in wanted:
             at = rows.positions[row] - origin
             replay(rows.partitions[row], view[at : at + rows.sizes[row]])
 

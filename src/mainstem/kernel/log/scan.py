@@ -21,8 +21,8 @@ WINDOW_BYTES = 8 << 20
 TAIL_BYTES = 1 << 20
 TAIL_ZEROS = bytes(TAIL_BYTES)
 _ROUND_BYTES = FRAME_HEAD_BYTES + ROUND.size
-# What an index needs of a batch's header: base offset, leader epoch, last offset delta, greatest timestamp.
-BATCH_ROW = Struct(">q4xi7xi8xq")
+# Of a batch's header: base offset, leader epoch, last offset delta, greatest timestamp, producer id.
+BATCH_ROW = Struct(">q4xi7xi8xqq")
 # Plain numbers: looking up a member of an enumeration costs as much as everything else in these loops.
 _BATCH, _ROUND, _SEAL = int(FrameKind.BATCH), int(FrameKind.ROUND), int(FrameKind.SEAL)
 _NO_OTHERS = frozenset((_BATCH, _ROUND, _SEAL))
@@ -103,6 +103,7 @@ class Rows:
     sizes: list[int]
     tops: list[int]  # greatest timestamp of each batch
     epochs: list[int]
+    producers: list[int]  # producer ids, -1 for none
     others: list[int]  # indexes of frames that are neither batch nor round nor seal
     before: list[int]  # for each of those, how many batches come before it
     round_number: int  # of the last round, 0 if there is none
@@ -129,6 +130,7 @@ def batch_rows(view: memoryview, origin: int, found: Scan) -> Rows:
         sizes=[sizes[index] for index in batches],
         tops=[row[3] for row in rows],
         epochs=[row[1] for row in rows],
+        producers=[row[4] for row in rows],
         others=others,
         before=[bisect_left(batches, index) for index in others],
         round_number=round_number,
