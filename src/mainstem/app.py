@@ -14,9 +14,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from mainstem import __version__
 from mainstem.broker.access import Access, AclAccess, OpenAccess
 from mainstem.broker.access.sasl import Authenticator
 from mainstem.broker.broker import Broker
+from mainstem.broker.broker_meters import add_broker_meters
 from mainstem.broker.chores import Chores
 from mainstem.broker.options import BrokerOptions
 from mainstem.config import (
@@ -45,6 +47,7 @@ from mainstem.observe.health import health_routes
 from mainstem.observe.http import Access as HttpAccess
 from mainstem.observe.http import HttpServer, serve_http
 from mainstem.observe.ports import port_holder
+from mainstem.observe.process import add_process_meters
 
 events = get_log(__name__)
 
@@ -55,6 +58,7 @@ class App:
     broker: Broker
     chores: Chores
     access: Access
+    _refresh_meters: Callable[[], None]
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -73,6 +77,7 @@ class App:
         self.broker = await Broker.open(broker_options(self.config))
         self.chores = Chores(self.broker)
         self.chores.start()
+        self._add_meters()
         try:
             await self._set_up_access()
             budget = Budget(self.config.server.max_buffered_bytes)
@@ -106,6 +111,18 @@ class App:
         if self.config.server.ready_file is not None:
             self.config.server.ready_file.unlink(missing_ok=True)
 
+    def _add_meters(self) -> None:
+        refreshes = (
+            add_process_meters(self.broker.meters, __version__, self.broker.clock.now_ms() / 1000),
+            add_broker_meters(self.broker),
+        )
+
+        def refresh() -> None:
+            for one in refreshes:
+                one()
+
+        self._refresh_meters = refresh
+
     # --- listeners -------------------------------------------------------------------------------
 
     async def _start_kafka(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
@@ -133,7 +150,9 @@ class App:
         return Endpoint(host, port)
 
     async def _start_http(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
-        routes = health_routes(self.broker.meters, lambda: None if self._ready else "starting or stopping")
+        routes = health_routes(
+            self.broker.meters, lambda: None if self._ready else "starting or stopping", self._refresh_meters
+        )
         routes += self._backups.routes()
         token_file = self.config.security.http_token_file
         access = HttpAccess(

@@ -253,6 +253,9 @@ class GroupCoordinator:
         """Of all groups, sorted. There may be very many: `listed` tells of one."""
         return self._groups.ids()
 
+    def count(self) -> int:
+        return self._groups.count()
+
     def listed(self, group_id: str) -> ListedGroup | None:
         return self._groups.listed(group_id)
 

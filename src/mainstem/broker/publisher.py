@@ -33,6 +33,9 @@ class Publisher:
         self._reserve = reserve
         self._clock = clock
         self._producer_expiry_ms = producer_expiry_ms
+        # Since start; for whoever looks.
+        self.messages = 0
+        self.bytes = 0
 
     def publish(
         self,
@@ -73,6 +76,8 @@ class Publisher:
         max_timestamp_ms = append_time if append_time >= 0 else header.max_timestamp_ms
         place_batch(batch, base, partition.epochs[-1][0])
         partition.next_offset = last + 1
+        self.messages += header.record_count
+        self.bytes += len(batch)
         if header.producer_id >= 0:
             self._producers(partition).appended(
                 header.producer_id,

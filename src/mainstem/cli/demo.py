@@ -161,9 +161,7 @@ def _counts(app: App) -> dict[str, float]:
 def _value(meter: object) -> float:
     from mainstem.model.meters import Counter, Gauge
 
-    if isinstance(meter, Gauge):
-        return float(meter.now())
-    return float(meter.value) if isinstance(meter, Counter) else 0.0
+    return float(meter.now()) if isinstance(meter, Counter | Gauge) else 0.0
 
 
 # --- the stream of orders --------------------------------------------------------------------------

@@ -24,12 +24,16 @@ LATENCY_SECONDS = (
 
 
 class Counter:
-    """Only ever grows: `value += n`."""
+    """Only ever grows: `value += n`, or `read` a number that its owner counts anyway."""
 
-    __slots__ = ("value",)
+    __slots__ = ("read", "value")
 
     def __init__(self) -> None:
         self.value: int | float = 0
+        self.read: Callable[[], int | float] | None = None
+
+    def now(self) -> int | float:
+        return self.value if self.read is None else self.read()
 
 
 class Gauge:

@@ -33,9 +33,7 @@ def _exposed_name(family: AnyFamily) -> str:
 
 
 def _meter(name: str, labels: list[str], meter: Meter) -> Iterator[str]:
-    if isinstance(meter, Counter):
-        yield _sample(name, labels, meter.value)
-    elif isinstance(meter, Gauge):
+    if isinstance(meter, Counter | Gauge):
         yield _sample(name, labels, meter.now())
     elif isinstance(meter, Histogram):
         below = 0

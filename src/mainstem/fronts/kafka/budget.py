@@ -57,6 +57,7 @@ class AnswerRoom:
     def __init__(self, max_bytes: int = 128 << 20) -> None:
         self.max_bytes = max_bytes
         self.held = 0
+        self.messages_bytes = 0  # of batches handed out since start
 
     def allowed(self, asked: int) -> int:
         """How large one more answer may be: half of what is left, and always a little."""

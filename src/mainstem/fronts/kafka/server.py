@@ -56,6 +56,10 @@ class KafkaServer:
         self._loop = asyncio.get_running_loop()
         gauge = listener.broker.meters.gauge("mainstem_kafka_connections", "Open connections", "listener")
         gauge.at(listener.name).read = lambda: len(self._connections)
+        out = listener.broker.meters.counter(
+            "mainstem_messages_out_bytes", "Bytes of messages handed to consumers", "listener"
+        )
+        out.at(listener.name).read = lambda: listener.answers.messages_bytes
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
         """Listen; the address, with the port that was free if 0 was asked for."""

@@ -204,6 +204,9 @@ class Groups:
         """Of all groups, sorted."""
         return sorted(self._groups.keys() | self._offsets.groups())
 
+    def count(self) -> int:
+        return len(self._groups.keys() | self._offsets.groups())
+
     def listed(self, group_id: str) -> ListedGroup | None:
         """How it is listed; None if there is no such group any more."""
         group = self._groups.get(group_id)

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
+from time import perf_counter
 
 from crc32c import crc32c
 
@@ -28,6 +29,7 @@ from mainstem.kernel.log.layout import (
     frame_head,
 )
 from mainstem.model.errors import StorageFailed
+from mainstem.model.meters import LATENCY_SECONDS, Histogram
 from mainstem.model.ports import Buffer, File
 
 # A round takes at most this many bytes, so that one large burst does not hold up everyone behind it.
@@ -139,6 +141,7 @@ class JournalWriter:
         self._on_failure = on_failure
         self._round_number = round_number
         self._synced = (active.file_id, active.position)
+        self.sync_seconds = Histogram(LATENCY_SECONDS)
         self._pending: deque[Append] = deque()
         self._idle = False
         self._waking = False
@@ -232,7 +235,9 @@ class JournalWriter:
         active.frames += len(appends) + 1
         if not appends[0].early:
             # Covers the early rounds before it too.
+            began_s = perf_counter()
             active.file.fdatasync()
+            self.sync_seconds.observe(perf_counter() - began_s)
             self._synced = (active.file_id, active.position)
         self._post(self._on_round, Round(appends, active, sealed, size))
 

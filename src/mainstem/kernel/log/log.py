@@ -33,6 +33,7 @@ from mainstem.kernel.log.recover import Recovered, Replay, recover
 from mainstem.kernel.log.snapshot import SnapshotWriter
 from mainstem.model.errors import BodyGone, CorruptFile, DiskFull, StorageFailed
 from mainstem.model.logs import get_log
+from mainstem.model.meters import Histogram
 from mainstem.model.ports import Buffer, Disk, File
 
 events = get_log(__name__)
@@ -82,6 +83,7 @@ class Log:
         self.submitted = 0
         self.settled = 0
         self.bytes_written = 0  # since start, frames and heads included
+        self.rounds_written = 0
         self.reader = BodyReader(self._open_body)
         self.reader.use(recovered.active.file_id, recovered.active.file)
         # Files out of use whose bodies some link may still name; they hold no places.
@@ -138,6 +140,11 @@ class Log:
     def run_pending(self) -> None:
         """Write what was appended, on this thread: for owners that do not `start` (tests, simulations)."""
         self._writer.run_pending()
+
+    @property
+    def sync_seconds(self) -> Histogram:
+        """How long each fdatasync of the journal took; the writer's thread counts."""
+        return self._writer.sync_seconds
 
     # --- append --------------------------------------------------------------------------------
 
@@ -217,6 +224,7 @@ class Log:
                     self._table.targets.add(place.body)
         self.settled += len(done.appends)
         self.bytes_written += done.bytes
+        self.rounds_written += 1
         try:
             if self.on_synced is not None:
                 self.on_synced(done)

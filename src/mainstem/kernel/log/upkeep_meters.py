@@ -10,20 +10,18 @@ from mainstem.model.meters import Meters
 
 class UpkeepMeters:
     def __init__(self, meters: Meters, log: Log) -> None:
-        jobs = meters.counter("mainstem_upkeep_jobs", "Jobs of the mill that ended well", "kind")
+        jobs = meters.counter("mainstem_upkeep_jobs", "Background work done: seals and merges", "kind")
         self.seals = jobs.at("seal")
         self.merges = jobs.at("merge")
-        self.failures = meters.counter("mainstem_upkeep_failures", "Jobs of the mill that failed").at()
+        self.failures = meters.counter("mainstem_upkeep_failures", "Background work that failed").at()
         self.read_bytes = meters.counter("mainstem_merge_read_bytes", "Bytes that merges read").at()
         self.written_bytes = meters.counter("mainstem_merge_written_bytes", "Bytes that merges wrote").at()
         removed = meters.counter("mainstem_merge_removed", "What merges left out", "what")
         self.places_removed = removed.at("places")
         self.records_removed = removed.at("records")
         self._files = meters.gauge("mainstem_log_files", "Finished files of the log", "level")
-        self._retired = meters.gauge("mainstem_log_retired_files", "Files kept for their bodies only").at()
+        self._retired = meters.gauge("mainstem_log_retired_files", "Merged files still pointed into").at()
         self._log = log
-        journal = meters.gauge("mainstem_journal_written_bytes", "Bytes that the journal wrote").at()
-        journal.read = lambda: log.bytes_written
         amplification = meters.gauge(
             "mainstem_write_amplification", "Bytes written by journal and merges per byte of journal"
         ).at()

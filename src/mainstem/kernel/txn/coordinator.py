@@ -305,6 +305,10 @@ class TransactionCoordinator:
         txn = self._table.of_producer(producer_id)
         return txn is not None and partition in txn.partitions
 
+    def open_count(self) -> int:
+        """Transactions that have begun and not ended."""
+        return len(self._table.ongoing())
+
     def __len__(self) -> int:
         return len(self._table)
 

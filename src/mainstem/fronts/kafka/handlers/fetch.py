@@ -234,7 +234,9 @@ class Fetching:
 
     def _send(self, results: Results, size: int) -> None:
         self._answer.held = size
-        self._session.listener.answers.held += size
+        answers = self._session.listener.answers
+        answers.held += size
+        answers.messages_bytes += size
         self._answer.ready(encode_fetch_response(self._correlation_id, self._version, 0, 0, 0, results))
 
 

@@ -1,0 +1,64 @@
+"""What an operator can see of a broker. The hot path counts in plain attributes, read when somebody looks."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable
+
+from mainstem.broker.broker import Broker
+
+# Lag is summed up on the loop: about 2 us for each committed offset, so no more than this many.
+MAX_OFFSETS_LOOKED_AT = 10_000
+
+
+def add_broker_meters(broker: Broker) -> Callable[[], None]:
+    """Add the meters; call what comes back before each rendering to bring the lag up to date."""
+    meters, topics, log = broker.meters, broker.topics, broker.store.log
+    published = broker.publisher
+    meters.counter("mainstem_messages_in", "Messages taken from producers").at().read = lambda: (
+        published.messages
+    )
+    meters.counter(
+        "mainstem_messages_in_bytes", "Bytes of messages taken from producers, as sent"
+    ).at().read = lambda: published.bytes
+    meters.counter("mainstem_journal_rounds", "Writes of the journal, each for all that waited").at().read = (
+        lambda: log.rounds_written
+    )
+    meters.counter("mainstem_journal_written_bytes", "Bytes that the journal wrote").at().read = lambda: (
+        log.bytes_written
+    )
+    syncs = meters.histogram("mainstem_journal_sync_seconds", "Time that each fdatasync of the journal took")
+    syncs.members[()] = log.sync_seconds
+    meters.gauge("mainstem_topics", "Topics").at().read = lambda: len(topics.by_name)
+    meters.gauge("mainstem_partitions", "Partitions of all topics").at().read = lambda: len(topics.partitions)
+    meters.gauge("mainstem_groups", "Consumer groups").at().read = broker.groups.count
+    meters.gauge(
+        "mainstem_open_transactions", "Transactions begun and not ended"
+    ).at().read = broker.coordinator.open_count
+    lag = meters.gauge("mainstem_group_lag", "Messages behind the end, over all partitions", "group", "topic")
+
+    def refresh() -> None:
+        behind = group_lag(broker)
+        for gone in lag.members.keys() - behind.keys():
+            lag.drop(*gone)
+        for names, messages in behind.items():
+            lag.at(*names).value = messages
+
+    return refresh
+
+
+def group_lag(broker: Broker, max_offsets: int = MAX_OFFSETS_LOOKED_AT) -> Tally[tuple[str, str]]:
+    """By group and topic. Where there are more offsets than `max_offsets`, some groups are missing."""
+    behind: Tally[tuple[str, str]] = Tally()
+    left = max_offsets
+    for group in list(broker.offsets.groups()):
+        offsets = list(broker.offsets.all(group))
+        left -= len(offsets)
+        if left < 0:
+            break
+        for at in offsets:
+            topic = broker.topics.by_id.get(at.topic_id)
+            if topic is not None and at.partition < len(topic.partitions):
+                end = topic.partitions[at.partition].high_watermark
+                behind[group, topic.name] += max(end - at.offset, 0)
+    return behind

@@ -1,0 +1,51 @@
+"""What /metrics of a real broker tells about real traffic, and that the docs name every meter."""
+
+import re
+import urllib.request
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from mainstem.testing import Broker
+
+DOCS = Path(__file__).parents[2] / "docs/operate/observe.md"
+
+
+def samples(broker: Broker) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://{broker.http}/metrics") as answer:
+        text = answer.read().decode()
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_metrics_tell_what_went_in_and_out_and_how_far_behind_a_group_is():
+    with Broker() as broker:
+        producer = Producer({"bootstrap.servers": broker.kafka})
+        for number in range(10):
+            producer.produce("metered", f"value {number}")
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {"bootstrap.servers": broker.kafka, "group.id": "slow", "enable.auto.commit": False}
+        )
+        consumer.assign([TopicPartition("metered", 0, 0)])
+        assert len(consumer.consume(10, 30)) == 10
+        consumer.commit(offsets=[TopicPartition("metered", 0, 4)], asynchronous=False)
+        consumer.close()
+        seen = samples(broker)
+    assert seen["mainstem_messages_in_total"] == 10
+    assert seen["mainstem_messages_in_bytes_total"] > 70
+    assert seen['mainstem_messages_out_bytes_total{listener="kafka"}'] > 70
+    assert seen["mainstem_journal_rounds_total"] >= 2
+    assert seen["mainstem_journal_sync_seconds_count"] >= 2
+    assert seen["mainstem_journal_written_bytes_total"] > seen["mainstem_messages_in_bytes_total"]
+    assert (seen["mainstem_topics"], seen["mainstem_partitions"], seen["mainstem_groups"]) == (1, 1, 1)
+    assert seen["mainstem_open_transactions"] == 0
+    assert seen['mainstem_group_lag{group="slow",topic="metered"}'] == 6
+    assert seen["process_resident_memory_bytes"] > 0
+    assert any(name.startswith("mainstem_build_info{version=") for name in seen)
+
+
+def test_every_meter_of_ours_is_in_the_docs_and_every_meter_in_the_docs_exists():
+    with Broker() as broker, urllib.request.urlopen(f"http://{broker.http}/metrics") as answer:
+        there = set(re.findall(r"^# TYPE (mainstem_\w+)", answer.read().decode(), re.MULTILINE))
+    assert set(re.findall(r"`(mainstem_\w+)`", DOCS.read_text())) == there
