@@ -15,6 +15,7 @@ from mainstem.torture.clients import consumer_settings
 from mainstem.torture.gate import Gate, Worker
 from mainstem.torture.ledger import Ledger
 
+KAFKA_STORAGE_ERROR = 56
 FETCH_BYTES = 256 << 10
 AT_ONCE = 200  # messages
 
@@ -88,6 +89,8 @@ class Watcher(Worker):
             time.sleep(0.02)  # gone, or about to go
             return
         for part in fetched:
+            if part.error_code == KAFKA_STORAGE_ERROR:
+                continue  # its disk was cut just now; if it stays so, reading everything back will fail
             if part.error_code:
                 self._remark(f"{part.place}: reading at {part.offset} failed with code {part.error_code}")
                 continue
