@@ -43,7 +43,7 @@ def delete_topic(broker: Broker, topic: Topic) -> Done:
     # Offsets go in journal order: a commit that is on its way would bring them back otherwise.
     done = broker.store.commit_together(
         [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)],
-        essential=True,
+        frees_space=True,
         then=partial(broker.offsets.apply, offsets_gone),
     )
     broker.topics.apply(gone)
@@ -89,7 +89,7 @@ def trim(broker: Broker, partition: Partition, offset: int) -> Done | None:
     if offset <= partition.log_start:
         return None
     trimmed = Trimmed(partition.id, offset)
-    done = broker.store.commit(Section.TOPICS, trimmed, essential=True)
+    done = broker.store.commit(Section.TOPICS, trimmed, frees_space=True)
     broker.topics.apply(trimmed)
     return done
 

@@ -284,7 +284,7 @@ class Broker:
         # Offsets go in journal order: a commit that is on its way would bring them back otherwise.
         done = self.store.commit_together(
             [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)],
-            essential=True,
+            frees_space=True,
             then=partial(self.offsets.apply, offsets_gone),
         )
         self.topics.apply(gone)

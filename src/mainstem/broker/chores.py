@@ -120,7 +120,7 @@ class Chores:
         for first in range(0, len(due), TRIMS_AT_ONCE):
             trims = due[first : first + TRIMS_AT_ONCE]
             # Journalled before applied: a merge must not drop what a restart would still count as there.
-            done = broker.store.commit_together([(Section.TOPICS, trim) for trim in trims], essential=True)
+            done = broker.store.commit_together([(Section.TOPICS, trim) for trim in trims], frees_space=True)
             for trim in trims:
                 broker.topics.apply(trim)
             await done

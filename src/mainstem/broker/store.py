@@ -115,7 +115,13 @@ class Store:
         return cls(log, parts, loop, readers)
 
     def commit(
-        self, section: Section, delta: Any, *, essential: bool = False, then: Then | None = None
+        self,
+        section: Section,
+        delta: Any,
+        *,
+        essential: bool = False,
+        frees_space: bool = False,
+        then: Then | None = None,
     ) -> asyncio.Future[None]:
         """Journal one delta; the future is done once it is on disk. The caller applies it.
 
@@ -124,7 +130,7 @@ class Store:
         and a snapshot begun in between would claim a delta that its state lacks.
         """
         payload = _encode(delta)
-        self.log.check_room(len(payload), essential=essential)
+        self.log.check_room(len(payload), essential=essential, frees_space=frees_space)
         done = self._loop.create_future()
         self.log.append_delta(section, payload, _settle(done, then))
         return done
@@ -139,12 +145,13 @@ class Store:
         entries: Sequence[Entry] = (),
         *,
         essential: bool = False,
+        frees_space: bool = False,
         then: Then | None = None,
     ) -> asyncio.Future[None]:
         """Journal several deltas and entries so that all of them or none survive; `then` as for `commit`."""
         together: list[Entry] = [DeltaEntry(section, _encode(delta)) for section, delta in deltas]
         together += entries
-        self.log.check_room(sum(map(_size, together)), essential=essential)
+        self.log.check_room(sum(map(_size, together)), essential=essential, frees_space=frees_space)
         done = self._loop.create_future()
         self.log.append_atomic(together, _settle(done, then))
         return done

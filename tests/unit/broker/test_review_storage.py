@@ -57,7 +57,7 @@ async def publish(broker: Broker, partition: Partition, data: memoryview) -> Non
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(log: Log, size: int, *, essential: bool = False) -> None:
+    def refuse(log: Log, size: int, *, essential: bool = False, frees_space: bool = False) -> None:
         raise DiskFull("no space")
 
     monkeypatch.setattr(Log, "check_room", refuse)

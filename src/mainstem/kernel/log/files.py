@@ -54,6 +54,8 @@ class Files:
         self._doomed: set[str] = set()  # files to delete once nobody copies them
         # Set while the writer waits for a file: zeros are a luxury then.
         self._hurry = threading.Event()
+        # Asked before every piece of zeros; the owner of the log knows what is being written.
+        self.fill_pays: Callable[[], bool] = lambda: True
         self._closed = False
 
     def change(self, edit: Callable[[Manifest], Manifest]) -> Manifest:
@@ -148,7 +150,7 @@ class Files:
 
     def _fill(self, file: File) -> None:
         for at in range(FILE_HEAD.size, self.file_bytes, len(ZERO_PIECE)):
-            if self._hurry.is_set():
+            if self._hurry.is_set() or not self.fill_pays():
                 return
             file.pwritev([ZERO_PIECE[: self.file_bytes - at]], at)
             # Piece by piece, so that a round never waits behind the whole file.

@@ -38,6 +38,9 @@ from mainstem.model.ports import Buffer, Disk, File
 
 events = get_log(__name__)
 
+# Rounds beyond this size gain less from a file filled with zeros than the zeros cost.
+LARGE_ROUND = 128 << 10
+
 Done = Callable[[Append], None]
 Answer = TypeVar("Answer")
 Position = tuple[int, int]  # file id, position
@@ -83,6 +86,8 @@ class Log:
         self.submitted = 0
         self.settled = 0
         self.bytes_written = 0  # since start, frames and heads included
+        self._round_bytes = 0.0  # of a round, on average lately
+        self.files.fill_pays = lambda: self._round_bytes < LARGE_ROUND
         self.rounds_written = 0
         self.reader = BodyReader(self._open_body)
         self.reader.use(recovered.active.file_id, recovered.active.file)
@@ -148,15 +153,18 @@ class Log:
 
     # --- append --------------------------------------------------------------------------------
 
-    def check_room(self, size: int, *, essential: bool = False) -> None:
+    def check_room(self, size: int, *, essential: bool = False, frees_space: bool = False) -> None:
         """Refuse before an offset is given: what is admitted here will find its place on disk.
 
+        The reserve is for what is `essential`, and its last quarter only for what frees space: whoever goes
+        on committing offsets on a full disk cannot keep it from being emptied.
         Everything pending may go to the next file together, and the rest of this one be lost: hence `max`.
         """
         active = self._active
         room = max(active.capacity - active.position, self.files.next_capacity - FILE_HEAD.size)
         room -= self._pending_bytes + size + APPEND_OVERHEAD_BYTES + SEAL_FRAME_BYTES
-        if room >= (self._slack if essential else self._reserve) or self._grows(size):
+        kept = self._slack if frees_space else self._reserve // 4 if essential else self._reserve
+        if room >= kept or self._grows(size):
             return
         # No file is ready: either there is no space, or it is being made and will be there in a moment.
         free = self.files.disk.free_bytes(self.files.folder)
@@ -224,6 +232,7 @@ class Log:
                     self._table.targets.add(place.body)
         self.settled += len(done.appends)
         self.bytes_written += done.bytes
+        self._round_bytes += (done.bytes - self._round_bytes) / 64
         self.rounds_written += 1
         try:
             if self.on_synced is not None:
@@ -311,7 +320,10 @@ class Log:
             except BaseException as error:
                 self._fail(error)
 
-        return None if self._closed else self._housekeeper.submit(guarded)
+        try:
+            return None if self._closed else self._housekeeper.submit(guarded)
+        except RuntimeError:  # closed between the look and the call
+            return None
 
     def _fail(self, error: BaseException) -> None:
         self._writer.stop()
