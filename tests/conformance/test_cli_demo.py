@@ -77,12 +77,14 @@ def test_ctrl_c_ends_a_stream_early_with_a_verdict(start):
     assert "Right" in out
 
 
-def test_without_for_it_serves_until_ctrl_c_and_its_lines_work(start):
+def test_without_for_it_serves_until_ctrl_c_and_its_lines_work(start, tmp_path):
     process = start(*FREE)
     kafka = read_until(process, r"kafka +(127\.0\.0\.1:\d+)")[1]
-    line = read_until(process, r"^  (\S*python\S* -c .*)$")[1]
-    assert kafka in line
-    subprocess.run(line, shell=True, check=True, timeout=60)
+    lines = read_until(process, r"^\S*python\S* -c '$")[0] + "\n"
+    while lines.count("'") < 2:
+        lines += process.stdout.readline()
+    assert kafka in lines
+    subprocess.run(lines, shell=True, check=True, timeout=60)
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "g", "enable.auto.commit": False})
@@ -92,6 +94,22 @@ def test_without_for_it_serves_until_ctrl_c_and_its_lines_work(start):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, out + err
+    assert f"Stopped. The data is in {tmp_path / 'data'}" in out
+
+
+def test_a_stream_leaves_the_topics_of_others_alone_and_none_of_its_own(start, tmp_path):
+    with Broker(data=tmp_path / "data") as broker:
+        create = [sys.executable, "-c", PROGRAM[2], "topic", "create", "orders", "-b", broker.kafka]
+        subprocess.run(create, check=True, timeout=60)
+    process = start("--for", "0.3", "--rate", "200", *FREE)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    with Broker(data=tmp_path / "data") as broker:
+        listed = subprocess.run(
+            [sys.executable, "-c", PROGRAM[2], "topic", "ls", "-b", broker.kafka],
+            capture_output=True, text=True, check=True, timeout=60,
+        ).stdout  # fmt: skip
+    assert [line.split() for line in listed.splitlines()[1:]] == [["orders", "1", "0"]]
 
 
 def test_a_busy_port_is_an_error_that_names_the_holder(start):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mainstem.app import App
 
-TOPIC = "orders"
+TOPIC = "mainstem-demo-orders"  # nobody else has one of this name
 PARTITIONS = 4
 STREAM = "mainstem.cli.demo_stream"  # the program that sends and reads
 REFRESH_S = 0.5
@@ -92,6 +92,7 @@ async def _run(config: Config, seconds: float | None, rate: int) -> bool:
         return not verdict["wrong"]
     finally:
         await app.stop()
+        click.echo(f"Stopped. The data is in {config.server.data.resolve()}")
 
 
 Show = Callable[["RenderableType", str], None]
@@ -171,7 +172,8 @@ async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show
     """What flowed, and what is wrong with it."""
     from mainstem.cli.demo_screen import Rates, stream_line, stream_view
 
-    if TOPIC not in app.broker.topics.by_name:
+    made = TOPIC not in app.broker.topics.by_name
+    if made:
         await app.broker.create_topic(TOPIC, PARTITIONS)
     arguments = [str(app.listening["kafka"]), TOPIC, str(seconds), str(rate)]
     # A session of its own: Ctrl-C is for us, and we tell it to come to an end.
@@ -196,6 +198,8 @@ async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show
         await process.wait()
     if verdict is None:
         raise MainstemError(f"the stream of orders ended without a verdict (exit code {process.returncode})")
+    if made and not verdict["wrong"]:  # what is wrong stays, to be looked at
+        await app.broker.delete_topic(app.broker.topics.by_name[TOPIC])
     return verdict
 
 
