@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import json
 import os
 import signal
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 from mainstem import __version__
@@ -24,7 +23,8 @@ from mainstem.broker.options import BrokerOptions
 from mainstem.config import (
     Config,
     Endpoint,
-    check_exposure,
+    cannot_listen,
+    check_before_start,
     denies_by_default,
     has_tls,
     is_loopback,
@@ -46,7 +46,6 @@ from mainstem.observe.backups import Backups
 from mainstem.observe.health import health_routes
 from mainstem.observe.http import Access as HttpAccess
 from mainstem.observe.http import HttpServer, serve_http
-from mainstem.observe.ports import port_holder
 from mainstem.observe.process import add_process_meters
 
 events = get_log(__name__)
@@ -73,7 +72,9 @@ class App:
         self._ready = False
 
     async def start(self) -> None:
-        check_exposure(self.config)
+        check_before_start(self.config)
+        if any(map(has_tls, self.config.listeners())):
+            self._tls()  # what is wrong with the files is said before anything is made
         self.broker = await Broker.open(broker_options(self.config))
         self.chores = Chores(self.broker)
         self.chores.start()
@@ -83,12 +84,11 @@ class App:
             budget = Budget(self.config.server.max_buffered_bytes)
             for name, endpoint in self.config.listeners().items():
                 protocol, _, _ = name.partition("+")
-                start = {"kafka": self._start_kafka, "http": self._start_http}.get(protocol)
-                if start is None:
-                    raise InvalidConfig(
-                        f"server.listen: there is no protocol {protocol!r}; use kafka or http"
-                    )
-                self.listening[name] = await _bound(name, endpoint, lambda: start(name, endpoint, budget))  # noqa: B023
+                start = {"kafka": self._start_kafka, "http": self._start_http}[protocol]
+                try:
+                    self.listening[name] = await start(name, endpoint, budget)
+                except OSError as error:
+                    raise cannot_listen(self.config, name, endpoint, error) from None
         except BaseException:
             await self.stop()
             raise
@@ -171,8 +171,6 @@ class App:
     async def _set_up_access(self) -> None:
         """Users, rules and certificates, before anybody can connect."""
         security = self.config.security
-        if any(map(has_tls, self.config.listeners())):
-            self._tls()  # what is wrong with the files is said before a port is open
         if security.authentication == "off" and security.acl_default == "auto":
             self.access = OpenAccess()
         else:
@@ -213,6 +211,7 @@ class App:
             events.error("certificates kept as they were", why=str(error))
             return
         if tls is None:
+            events.event("nothing to load again", why="SIGHUP is for certificates, and no listener has TLS")
             return
         for kafka in self._kafka:
             if kafka.tls is not None:
@@ -241,19 +240,6 @@ class App:
         beside = path.with_name(path.name + ".new")
         beside.write_text(json.dumps(facts) + "\n")
         beside.replace(path)
-
-
-async def _bound(name: str, endpoint: Endpoint, start: Callable[[], Awaitable[Endpoint]]) -> Endpoint:
-    try:
-        return await start()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            holder = port_holder(endpoint.port) or "another process"
-            raise InvalidConfig(
-                f"port {endpoint.port} for {name} is taken by {holder}; "
-                f"choose another with --listen {name}={endpoint.host}:PORT"
-            ) from None
-        raise InvalidConfig(f"cannot listen on {name}={endpoint}: {error.strerror or error}") from None
 
 
 def _limits(config: Config) -> ServerLimits:
@@ -328,8 +314,8 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
         loop.add_signal_handler(number, stop.set)
     app = App(config)
     await app.start()
-    if any(map(has_tls, app.listening)):
-        loop.add_signal_handler(signal.SIGHUP, app.reload_certificates)
+    # Without a handler it would end the process: a terminal that closes, or a habit of other servers.
+    loop.add_signal_handler(signal.SIGHUP, app.reload_certificates)
     tune_process(config)
     try:
         started(app)
@@ -338,3 +324,4 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await app.stop()
+            events.event("stopped", data=str(Path(config.server.data)))

@@ -15,14 +15,16 @@ from rich.text import Text
 
 from mainstem import __version__
 from mainstem.cli.output import human_ms, printable
+from mainstem.cli.serve import unheard
 
 BARS = "▁▂▃▄▅▆▇█"
-HISTORY = 40
-# One line, so that it can be copied as it is; no single quotes, for the shell.
-FIRST_MESSAGE = (
-    'from confluent_kafka import Producer; p = Producer({"bootstrap.servers": "KAFKA"}); '
-    'p.produce("hello", "hello from Python"); p.flush()'
-)
+HISTORY = 30  # as much as fits beside the numbers in 80 columns
+# To be copied as it is: no line is long, none is indented, and there are no single quotes, for the shell.
+FIRST_MESSAGE = """
+from confluent_kafka import Producer
+p = Producer({"bootstrap.servers": "KAFKA"})
+p.produce("hello", "hello from Python")
+p.flush()"""
 
 
 def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
@@ -30,6 +32,7 @@ def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
     kafka = listening.get("kafka", "")
     lines = [f"Mainstem {__version__} is running.", ""]
     lines += [f"  {name.ljust(10)}{where}{_about(name)}" for name, where in listening.items()]
+    lines += [f"  {line}" for line in unheard(listening)]
     lines += [f"  {'data'.ljust(10)}{data}", ""]
     if not synced:
         lines += ["WARNING: topics.durability = os. A power cut may take acknowledged messages.", ""]
@@ -42,7 +45,7 @@ def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
             "",
             "and with Python:",
             "",
-            f"  {_python()} -c '{FIRST_MESSAGE.replace('KAFKA', kafka)}'",
+            f"{_python()} -c '{FIRST_MESSAGE.replace('KAFKA', kafka)}'",
             "",
         ]
     return "\n".join(lines)
@@ -117,7 +120,7 @@ def stream_view(report: Mapping[str, object], rates: Rates, seconds: float) -> R
     past = min(_number(report, "seconds"), seconds)
     return Group(
         table,
-        Text(f"{'end to end':<17}{latency}"),
+        Text(f"{'latency now':<17}{latency}"),
         Text(f"{'last order':<17}{printable(str(report['last']))}", overflow="ellipsis", no_wrap=True),
         Text(f"{past:.0f} of {seconds:.0f} s; Ctrl-C ends it now, with a verdict", style="dim"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import platform
@@ -21,7 +22,8 @@ from mainstem import __version__
 from mainstem.cli.groups import examples
 from mainstem.cli.output import Column, emit_rows, human_bytes, human_ms, json_option
 from mainstem.cli.settings import settings_options
-from mainstem.config import Config, Endpoint
+from mainstem.config import Config, Endpoint, before_start, listen_flags
+from mainstem.model.errors import InvalidConfig
 from mainstem.model.hot import compiled_modules
 from mainstem.observe.ports import port_holder
 
@@ -31,6 +33,7 @@ SYNC_BYTES = 4096
 SLOW_SYNC_MS = 20.0
 SPARE_FILES = 512  # descriptors beside those of connections
 VOLATILE = ("tmpfs", "ramfs", "overlay")
+IN_USE = "a broker serves it: stop it first, or leave it as it is"
 MARKS = {"ok": "ok", "warn": "WARN", "fail": "FAIL"}
 
 
@@ -68,7 +71,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from check_data_folder(config.server.data, needed_bytes(config))
     yield check_open_files(config.server.max_connections)
     for name, endpoint in config.listeners().items():
-        yield check_port(name, endpoint)
+        yield check_port(name, endpoint, listen_flags(config, name))
 
 
 def needed_bytes(config: Config) -> int:
@@ -104,12 +107,19 @@ def check_checksum() -> Finding:
 
 
 def check_data_folder(folder: Path, needed: int) -> Iterator[Finding]:
-    place = existing_parent(folder)
-    if not os.access(place, os.W_OK | os.X_OK):
-        yield Finding("data folder", "fail", f"{place} is not writable", "choose another with --data")
+    try:
+        before_start.check_data_folder(folder)
+    except InvalidConfig as error:
+        found, _, advice = str(error).removeprefix("server.data: ").partition("; ")
+        yield Finding("data folder", "fail", found, advice)
         return
+    place = existing_parent(folder)
     exists = "" if folder.exists() else " (will be made)"
-    yield Finding("data folder", "ok", f"{folder.absolute()}{exists}")
+    holder = folder_holder(folder)
+    if holder:
+        yield Finding("data folder", "warn", f"{folder.absolute()} is in use by process {holder}", IN_USE)
+    else:
+        yield Finding("data folder", "ok", f"{folder.absolute()}{exists}")
     yield check_filesystem(place)
     free = shutil.disk_usage(place).free
     if free < needed:
@@ -117,6 +127,19 @@ def check_data_folder(folder: Path, needed: int) -> Iterator[Finding]:
     else:
         yield Finding("free space", "ok", human_bytes(free))
     yield check_sync(place)
+
+
+def folder_holder(folder: Path) -> str | None:
+    """Who serves it now, if anybody; looks without making or changing the lock."""
+    lock = folder / "LOCK"
+    if not lock.exists():
+        return None
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return file.read(64).decode("ascii", "replace").strip() or "unknown"
+    return None
 
 
 def existing_parent(folder: Path) -> Path:
@@ -172,7 +195,7 @@ def check_open_files(max_connections: int) -> Finding:
     return Finding("open files", "ok", found)
 
 
-def check_port(name: str, endpoint: Endpoint) -> Finding:
+def check_port(name: str, endpoint: Endpoint, flags: str) -> Finding:
     check = f"port {name}"
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -182,5 +205,5 @@ def check_port(name: str, endpoint: Endpoint) -> Finding:
         except OSError as error:
             holder = port_holder(endpoint.port)
             why = f"{endpoint} is held by {holder}" if holder else f"{endpoint}: {error.strerror or error}"
-            return Finding(check, "fail", why, f"choose another with --listen {name}=HOST:PORT")
+            return Finding(check, "fail", why, f"choose another with {flags}")
     return Finding(check, "ok", f"{endpoint} is free")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
 
 import click
 
 from mainstem.cli.groups import examples
 from mainstem.cli.settings import settings_options
-from mainstem.config import Config
+from mainstem.config import USUAL_PORTS, Config
 
 
 @click.command(
@@ -33,6 +34,8 @@ def command(config: Config) -> None:
         click.echo(f"Mainstem is ready. Data: {config.server.data.resolve()}", err=True)
         for name, where in app.listening.items():
             click.echo(f"  {name:<10} {where}", err=True)
+        for line in unheard(app.listening):
+            click.echo(f"  {line}", err=True)
         if config.topics.durability == "os":
             click.echo(
                 "  WARNING: topics.durability = os. A power cut may take acknowledged messages.", err=True
@@ -40,3 +43,13 @@ def command(config: Config) -> None:
         click.echo("Stop it with Ctrl-C.", err=True)
 
     asyncio.run(serve(config, started))
+
+
+def unheard(listening: Iterable[str]) -> list[str]:
+    """A line for every protocol that does not listen because others were named."""
+    heard = {name.partition("+")[0] for name in listening}
+    return [
+        f"{name:<10} off: not among the listeners that were named; add --listen {name}=127.0.0.1:{port}"
+        for name, port in USUAL_PORTS.items()
+        if name not in heard
+    ]

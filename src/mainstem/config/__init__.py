@@ -4,6 +4,7 @@
 setting with its help. Rooms below this one take plain values, never a `Config`.
 """
 
+from mainstem.config.before_start import cannot_listen, check_before_start, listen_flags
 from mainstem.config.exposure import (
     check_exposure,
     denies_by_default,
@@ -53,11 +54,14 @@ __all__ = [
     "Snapshot",
     "Topics",
     "Transactions",
+    "cannot_listen",
+    "check_before_start",
     "check_exposure",
     "denies_by_default",
     "find_file",
     "has_tls",
     "is_loopback",
+    "listen_flags",
     "load",
     "mechanisms_offered",
     "others_can_read",

@@ -32,11 +32,11 @@ def test_doctor_reports_every_check_and_leaves_nothing_behind(tmp_path):
 def test_a_busy_port_fails_and_names_who_holds_it():
     busy, port = listening()
     with busy:
-        finding = doctor.check_port("kafka", Endpoint("127.0.0.1", port))
+        finding = doctor.check_port("kafka", Endpoint("127.0.0.1", port), "--listen kafka=127.0.0.1:PORT")
         assert finding.state == "fail"
         assert f"(process {os.getpid()})" in finding.found
         assert "--listen kafka=" in finding.advice
-    assert doctor.check_port("kafka", Endpoint("127.0.0.1", port)).state == "ok"
+    assert doctor.check_port("kafka", Endpoint("127.0.0.1", port), "").state == "ok"
 
 
 def test_doctor_exits_with_1_when_something_fails(tmp_path):

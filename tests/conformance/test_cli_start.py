@@ -1,0 +1,78 @@
+"""`mainstem serve` when something is in its way: one line that says what, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import mainstem
+from mainstem.testing import Broker
+
+PROGRAM = [sys.executable, "-c", "from mainstem.cli.main import main; main()"]
+FREE = ["--listen", "kafka=127.0.0.1:0", "--listen", "http=127.0.0.1:0"]
+
+
+def launch(folder: Path, *words: str) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAINSTEM_")}
+    environment["PYTHONPATH"] = str(Path(mainstem.__file__).parent.parent)
+    return subprocess.Popen(
+        [*PROGRAM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+
+
+def refused(folder: Path, *words: str) -> str:
+    process = launch(folder, "serve", *words)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2, out + err
+    assert "Errno" not in err
+    assert len(err.splitlines()) == 1, err
+    return err
+
+
+def test_a_busy_port_is_told_before_a_folder_is_made_and_the_hint_names_every_listener(tmp_path):
+    with Broker() as broker:
+        err = refused(tmp_path, "--listen", f"kafka={broker.kafka}", "--listen", "http=127.0.0.1:0")
+    assert "is taken by" in err
+    assert "--listen kafka=127.0.0.1:PORT --listen http=127.0.0.1:0" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_folder_that_is_a_file_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "server.data" in refused(tmp_path, "--data", "file", *FREE)
+    assert "is not a folder" in refused(tmp_path, "--data", "file/below", *FREE)
+
+
+def test_a_ready_file_in_a_folder_that_is_not_there_is_told_before_anything_is_made(tmp_path):
+    assert "server.ready_file" in refused(tmp_path, "--ready-file", "none/ready.json", *FREE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_locked_folder_is_the_same_exit_code_as_a_busy_port(tmp_path):
+    with Broker(data=tmp_path / "data"):
+        assert f"is in use by process {os.getpid()}" in refused(tmp_path, "--data", "data", *FREE)
+
+
+def test_a_protocol_that_was_not_named_is_shown_as_off_and_a_hangup_does_not_stop_the_broker(tmp_path):
+    process = launch(tmp_path, "serve", "--listen", "http=127.0.0.1:0")
+    try:
+        seen = ""
+        while "Ctrl-C" not in seen:
+            seen += process.stderr.readline()
+        assert "kafka      off" in seen
+        assert "--listen kafka=127.0.0.1:9092" in seen
+        process.send_signal(signal.SIGHUP)
+        assert "nothing to load again" in process.stderr.readline()
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "stopped" in err.splitlines()[-1]
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mainstem.config.before_start import check_data_folder
+from mainstem.model.errors import InvalidConfig
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """As for a user who may not write it; who runs these tests may be allowed everything."""
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != name)
+
+
+def test_a_data_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path, monkeypatch):
+    refuse(monkeypatch, tmp_path.name)
+    with pytest.raises(InvalidConfig, match=r"server\.data: .* cannot be written by user .*--data"):
+        check_data_folder(tmp_path / "not" / "there" / "yet")
+
+
+def test_a_lock_of_another_user_is_told_with_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "LOCK").touch()
+    refuse(monkeypatch, "LOCK")
+    with pytest.raises(InvalidConfig, match=r"LOCK cannot be opened by user .*run as the owner"):
+        check_data_folder(tmp_path)
+
+
+def test_a_link_to_nothing_is_no_data_folder(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "none")
+    with pytest.raises(InvalidConfig, match="link to nothing"):
+        check_data_folder(tmp_path / "link")
