@@ -121,7 +121,7 @@ def test_topics_are_listed_by_pattern_with_their_messages(run, filled):
 
 def test_a_mistyped_topic_is_guessed(run, filled):
     wrong = filled.replace("topic", "topik")
-    result = run("topic", "describe", wrong, code=1)
+    result = run("topic", "describe", wrong, code=2)
     assert f"there is no topic {wrong!r}. Did you mean {filled}" in result.stderr.replace("\n", " ")
 
 
@@ -131,11 +131,11 @@ def test_creating_twice_is_an_error(run, filled):
 
 def test_a_dry_run_creates_nothing(run, topic):
     assert "would be created" in run("topic", "create", topic, "--dry-run").stdout
-    run("topic", "describe", topic, code=1)
+    run("topic", "describe", topic, code=2)
 
 
 def test_a_wrong_config_is_told(run, topic):
-    assert "retention" in run("topic", "create", topic, "--config", "retentoin.ms=1", code=1).stderr
+    assert "retention" in run("topic", "create", topic, "--config", "retentoin.ms=1", code=2).stderr
     run("topic", "create", topic, "--config", "nonsense", code=2)
 
 
@@ -336,7 +336,7 @@ def test_one_message_is_shown_with_its_batch(run, filled):
     assert shown["batch"]["compression"] == "none"
     assert "v5" in run("message", "show", *where).stdout
     assert "holds offsets 0 to" in run("message", "show", filled, "0", "999", code=1).stderr
-    assert "partitions 0 to 2" in run("message", "show", filled, "9", "0", code=1).stderr
+    assert "partitions 0 to 2" in run("message", "show", filled, "9", "0", code=2).stderr
 
 
 def test_messages_are_found_by_key_text_and_header(run, filled):
@@ -397,7 +397,7 @@ def test_a_group_is_moved_and_a_dry_run_moves_nothing(run, filled):
 
 def test_a_new_group_is_placed_where_asked(run, filled):
     group = f"new-{filled}"
-    assert "there is no group" in run("group", "seek", group, "--to", "latest", "--yes", code=1).stderr
+    assert "there is no group" in run("group", "seek", group, "--to", "latest", "--yes", code=2).stderr
     run("group", "seek", group, "--topic", filled, "--to", "latest", "--yes")
     assert run("consume", filled, "--group", group).stdout == ""
 
@@ -424,7 +424,7 @@ def test_a_live_group_is_described_and_not_moved(run, filled, broker):
     assert "alone" in run("consume", filled, "--group", group, code=1).stderr
     consumer.close()
     run("group", "delete", group, "--yes")
-    assert "there is no group" in run("group", "describe", group, code=1).stderr
+    assert "there is no group" in run("group", "describe", group, code=2).stderr
 
 
 # --- the rest --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """`mainstem`: one command with many sub-commands, each loaded only when it is used.
 
-Exit codes: 0 done, 1 it failed, 2 the request itself was wrong (usage, settings). A sub-command is a module
-of this folder that exports `command`; to add one, write it and add a line to COMMANDS.
+Exit codes: 0 done, 1 it failed, 2 the request itself was wrong (usage, settings, names). A sub-command is a
+module of this folder that exports `command`; to add one, write it and add a line to COMMANDS.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import click
 
 from mainstem import __version__
 from mainstem.cli.groups import Commands, examples
-from mainstem.model.errors import InvalidRequest, MainstemError
+from mainstem.model.errors import (
+    BrokerRefused,
+    DataFolderLocked,
+    GroupNotFound,
+    InvalidRequest,
+    MainstemError,
+    ResourceNotFound,
+    UnknownTopic,
+)
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("mainstem.cli.serve", "Run a broker."),
@@ -42,6 +50,17 @@ class WrongRequest(click.ClickException):
     exit_code = 2
 
 
+# Besides what makes no sense: a name that nobody has, a folder or port that somebody else has.
+_WRONG = (InvalidRequest, UnknownTopic, GroupNotFound, ResourceNotFound, DataFolderLocked)
+# A broker's way of saying so: unknown topic or partition, invalid topic, partitions, config or request, group
+# not found, resource not found.
+_WRONG_CODES = frozenset({3, 17, 37, 40, 42, 69, 91})
+
+
+def is_wrong_request(error: MainstemError) -> bool:
+    return isinstance(error, _WRONG) or (isinstance(error, BrokerRefused) and error.code in _WRONG_CODES)
+
+
 class LazyCommands(Commands):
     """Knows its commands by name and one line of help, and imports the one that is called."""
 
@@ -62,9 +81,9 @@ class LazyCommands(Commands):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except InvalidRequest as error:
-            raise WrongRequest(str(error)) from error
         except MainstemError as error:
+            if is_wrong_request(error):
+                raise WrongRequest(str(error)) from error
             raise click.ClickException(str(error)) from error
         except BrokenPipeError:
             raise  # `mainstem ... | head`: click ends quietly

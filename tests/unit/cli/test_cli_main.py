@@ -12,7 +12,14 @@ from click.testing import CliRunner
 from mainstem import __version__
 from mainstem.cli import main as main_module
 from mainstem.cli.main import COMMANDS, cli
-from mainstem.model.errors import CorruptFile, InvalidTopicName
+from mainstem.model.errors import (
+    BrokerRefused,
+    CorruptFile,
+    DataFolderLocked,
+    GroupNotFound,
+    InvalidTopicName,
+    UnknownTopic,
+)
 
 
 def every_command() -> Iterator[tuple[str, click.Command]]:
@@ -90,6 +97,11 @@ def test_a_slip_is_told_with_the_nearest_right_word_and_exit_code_2(words, said)
     ("error", "code"),
     [
         (InvalidTopicName("a/b"), 2),
+        (UnknownTopic("there is no topic 'a'"), 2),
+        (GroupNotFound("there is no group 'a'"), 2),
+        (DataFolderLocked("d is in use by process 1"), 2),
+        (BrokerRefused(40, "INVALID_CONFIG", "a"), 2),
+        (BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a"), 1),
         (CorruptFile("j/1", 5, "bad crc"), 1),
         (ConnectionRefusedError(111, "refused"), 1),
     ],
