@@ -67,9 +67,12 @@ def test_a_backup_of_a_serving_broker_holds_all_that_was_acknowledged_before(tmp
 def test_a_stopped_broker_is_backed_up_from_its_folder(tmp_path):
     with Broker(data=tmp_path / "data") as broker:
         send(broker, "one", "two")
-        result = run("backup", tmp_path / "copy", "--data", tmp_path / "data", code=1)
+        result = run("backup", tmp_path / "copy", "--data", tmp_path / "data", code=2)
         assert "is in use by process" in result.stderr
+        assert "leave --data out" in result.stderr
     run("backup", tmp_path / "copy", "--data", tmp_path / "data")
+    # Not the space that the journal has taken in advance.
+    assert sum(path.stat().st_size for path in (tmp_path / "copy").rglob("*") if path.is_file()) < 1 << 20
     with Broker(data=tmp_path / "copy") as copy:
         assert values(copy) == ["one", "two"]
 
@@ -113,7 +116,7 @@ def test_verify_finds_a_changed_byte_and_names_the_file(tmp_path):
     with Broker(data=tmp_path / "data") as broker:
         send(broker, *(f"value-{n}" for n in range(100)))
         send(broker, "later")  # a round behind it: without one the damage would be a torn tail
-        assert "is in use" in run("verify", tmp_path / "data", code=1).stderr
+        assert "is in use" in run("verify", tmp_path / "data", code=2).stderr
     assert "sound" in run("verify", tmp_path / "data").stdout
     (journal,) = [
         path for path in (tmp_path / "data" / "files").iterdir() if b"value-50" in path.read_bytes()
@@ -137,4 +140,4 @@ def test_every_command_has_help_with_examples(word):
 
 
 def test_a_folder_without_a_log_is_told(tmp_path):
-    assert "there is no log" in run("verify", tmp_path, code=1).stderr
+    assert "there is no log" in run("verify", tmp_path, code=2).stderr

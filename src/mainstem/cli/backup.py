@@ -17,7 +17,7 @@ from mainstem.cli.output import emit_record, human_bytes, human_ms, json_option,
 from mainstem.client.settings import Address, parse_bootstrap
 from mainstem.config.sections import USUAL_PORTS
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.model.errors import BrokerRefused, BrokerUnreachable, CorruptFile, StorageError
+from mainstem.model.errors import BrokerRefused, BrokerUnreachable, StorageError
 
 ANSWER_S = 300.0  # a broker that copies says how far it is several times a second
 USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
@@ -75,7 +75,7 @@ def command(
         with progress_bytes(f"Verifying {folder}") as progress:
             report = verify(OsDisk(), str(folder), progress)
         if report.damage is not None:
-            raise CorruptFile(str(folder), 0, f"the copy is damaged: {report.damage}")
+            raise StorageError(f"the copy in {folder} is damaged: {report.damage}")
     elif check:
         remark(f"{folder} is not on this machine: verify it there with `mainstem verify`")
     past_ms = round((time.monotonic() - started_s) * 1000)
@@ -89,20 +89,17 @@ def command(
 
 
 def _copy_stopped(data: Path, target: Path) -> int:
-    from mainstem.kernel.log.backup import copy_folder
-    from mainstem.kernel.log.manifest import read_manifest
+    from mainstem.kernel.log.backup import copy_stopped
 
     disk, total = OsDisk(), [0]
-    with hold_folder(data), progress_bytes(f"Copying {data}") as progress:
-        manifest = read_manifest(disk, str(data))
-        if manifest is None:
-            raise StorageError(f"there is no log in {data}")
+    instead = "leave --data out: a broker that serves makes the backup itself"
+    with hold_folder(data, instead), progress_bytes(f"Copying {data}") as progress:
 
         def report(done: int, whole: int) -> None:
             total[0] = whole
             progress(done, whole)
 
-        copy_folder(disk, str(data), str(target), manifest, report, link=True)
+        copy_stopped(disk, str(data), str(target), report)
     return total[0]
 
 

@@ -8,14 +8,18 @@ from pathlib import Path
 
 from mainstem.cli.output import progress
 from mainstem.kernel.log.disk import OsDisk
+from mainstem.model.errors import DataFolderLocked
 
 LOCK = "LOCK"
 
 
 @contextlib.contextmanager
-def hold_folder(folder: Path) -> Iterator[None]:
-    """No broker serves it meanwhile. A backup has no lock file, and gets none."""
-    held = OsDisk().lock(str(folder / LOCK)) if (folder / LOCK).exists() else None
+def hold_folder(folder: Path, instead: str = "stop it first") -> Iterator[None]:
+    """No broker serves it meanwhile; `instead` says what to do where one does. A backup gets no lock file."""
+    try:
+        held = OsDisk().lock(str(folder / LOCK)) if (folder / LOCK).exists() else None
+    except DataFolderLocked as error:
+        raise DataFolderLocked(f"{str(error).partition(';')[0]}; {instead}") from None
     try:
         yield
     finally:

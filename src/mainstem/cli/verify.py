@@ -25,7 +25,8 @@ def command(folder: Path, each: bool, as_json: bool) -> None:
     """
     from mainstem.kernel.log.verify import verify
 
-    with hold_folder(folder), progress_bytes(f"Verifying {folder}") as progress:
+    instead = "stop it first, or verify a backup of it"
+    with hold_folder(folder, instead), progress_bytes(f"Verifying {folder}") as progress:
         report = verify(OsDisk(), str(folder), progress)
     files = [
         {

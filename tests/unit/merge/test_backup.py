@@ -9,7 +9,7 @@ from mainstem.kernel.log.backup import Backup, restore
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.recover import recover
 from mainstem.kernel.log.verify import verify
-from mainstem.model.errors import CorruptFile, InvalidRequest
+from mainstem.model.errors import InvalidRequest, StorageError
 
 
 class NoLinks(OsDisk):
@@ -92,7 +92,7 @@ def test_restore_checks_the_backup_and_wants_an_empty_folder(house, tmp_path):
     run = manifest.runs[0]
     path = f"{target}/files/{run.file_id:010d}.run"
     os.truncate(path, run.size - 5)
-    with pytest.raises(CorruptFile, match="backup is damaged"):
+    with pytest.raises(StorageError, match="backup is damaged"):
         restore(OsDisk(), target, str(tmp_path / "again"))
 
 

@@ -15,11 +15,12 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from mainstem.kernel.log.layout import FileKind, body_name, places_name, snapshot_name
+from mainstem.kernel.log.layout import FILE_HEAD, FileKind, FrameKind, body_name, places_name, snapshot_name
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.manifest import Manifest, read_manifest, write_manifest
+from mainstem.kernel.log.scan import later_sync, scan_file
 from mainstem.kernel.log.verify import verify
-from mainstem.model.errors import CorruptFile, InvalidRequest
+from mainstem.model.errors import CorruptFile, InvalidRequest, StorageError
 from mainstem.model.ports import Disk
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
@@ -61,10 +62,44 @@ def restore(disk: LinkingDisk, backup: str, target: str, progress: Progress = _q
     _check_empty(disk, target)
     report = verify(disk, backup, lambda done, total: progress(done, total * 2))
     if report.damage is not None:
-        raise CorruptFile(backup, 0, f"the backup is damaged: {report.damage}")
+        raise StorageError(f"the backup is damaged, nothing was restored: {report.damage}")
     manifest = read_manifest(disk, backup)
     assert manifest is not None  # verify has read it
     copy_folder(disk, backup, target, manifest, lambda done, total: progress(total + done, total * 2))
+
+
+def copy_stopped(disk: LinkingDisk, source: str, target: str, progress: Progress = _quiet) -> None:
+    """Copy a folder that nobody serves: what was written, not the space that was taken for more."""
+    manifest = read_manifest(disk, source)
+    if manifest is None:
+        raise InvalidRequest(f"there is no log in {source}")
+    synced = _written(disk, source, manifest)
+    if synced is None:
+        prefix: dict[int, int] = {}
+    else:
+        manifest, prefix = _cut(manifest, synced)
+    copy_folder(disk, source, target, manifest, progress, prefix=prefix, link=True)
+
+
+def _written(disk: Disk, folder: str, manifest: Manifest) -> tuple[int, int] | None:
+    """The last file that holds frames, and where they end; None if something is damaged: then copy it all."""
+    last, sealed = None, True
+    for entry in manifest.journals:
+        if entry.size:
+            continue
+        file = disk.open(f"{folder}/{body_name(entry.file_id, FileKind.JOURNAL)}")
+        try:
+            end, limit, seals = FILE_HEAD.size, file.size(), False
+            for window in scan_file(file, FILE_HEAD.size, entry.file_id, limit):
+                end = window.found.end
+                seals = FrameKind.SEAL in window.found.kinds
+            if later_sync(file, entry.file_id, end, limit) is not None:
+                return None
+        finally:
+            file.close()
+        if sealed or end > FILE_HEAD.size:  # behind a finished file there must be one to go on with
+            last, sealed = (entry.file_id, end), seals
+    return last
 
 
 def copy_folder(

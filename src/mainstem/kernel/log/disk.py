@@ -154,7 +154,7 @@ class OsDisk:
             holder = file.pread(64, 0).decode("ascii", "replace").strip()
             raise DataFolderLocked(
                 f"{os.path.dirname(path)} is in use by process {holder or 'unknown'}; "
-                "stop it or choose another folder with --data"
+                "stop it first, or use another folder"
             ) from None
         file.truncate(0)
         file.pwritev([f"{os.getpid()}\n".encode()], 0)

@@ -26,7 +26,7 @@ from mainstem.kernel.log.scan import Window, later_sync, scan_file
 from mainstem.kernel.log.sidecar import open_sidecar
 from mainstem.kernel.log.snapshot import read_snapshot
 from mainstem.model.batch import crc_matches, iter_batches
-from mainstem.model.errors import CorruptBatch, CorruptFile, StorageError
+from mainstem.model.errors import CorruptBatch, CorruptFile, InvalidRequest, StorageError
 from mainstem.model.ports import Disk, File
 
 Progress = Callable[[int, int], None]  # bytes read so far, bytes in all
@@ -65,7 +65,7 @@ def verify(disk: Disk, folder: str, progress: Progress = lambda done, total: Non
     except StorageError as error:
         return Report("", [FileReport(MANIFEST, "manifest", damage=str(error))])
     if manifest is None:
-        raise CorruptFile(f"{folder}/{MANIFEST}", 0, "there is no log in this folder")
+        raise InvalidRequest(f"there is no log in {folder}")
     return _Verify(disk, folder, manifest, progress).run()
 
 
