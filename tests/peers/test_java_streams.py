@@ -29,7 +29,9 @@ class Feeder:
         sent = 0
         while not self._enough.wait(PAUSE_S):
             numbers = range(sent, sent + LINES_AT_ONCE)
-            lines = [" ".join(WORDS[(number * step) % len(WORDS)] for step in (1, 2, 3)) for number in numbers]
+            lines = [
+                " ".join(WORDS[(number * step) % len(WORDS)] for step in (1, 2, 3)) for number in numbers
+            ]
             self._house.send(self._topic, lines, keys=[str(number) for number in numbers])
             self.counts.update(word for line in lines for word in line.split())
             sent += LINES_AT_ONCE
