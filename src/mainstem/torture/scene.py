@@ -75,8 +75,16 @@ class Scene:
     def rest(self) -> None:
         """Every client brings its work to an end; one that cannot is a finding."""
         self.gate.close()
+        if gone := self._lost_topics():
+            self.ledger.remarks.append(f"the broker has lost {', '.join(gone)}")
+            return  # the clients would wait for them in vain
         for worker in self.gate.wait_for_rest(self.workers, 2 * SETTLE_S):
             self.ledger.remarks.append(f"{worker.name} did not come to rest: {worker.whereabouts()}")
+
+    def _lost_topics(self) -> list[str]:
+        with self._client() as client:
+            there = client.cluster(self._names.values()).topics
+        return [name for name in self._names.values() if len(there[name].partitions) != PARTITIONS]
 
     def judge(self) -> Verdict:
         groups = [*self.ledger.groups, self._piping.name]
@@ -86,7 +94,7 @@ class Scene:
     def end(self, *, delete: bool) -> None:
         self.gate.end()
         for worker in self.workers:
-            worker.join(SETTLE_S)
+            worker.join(SETTLE_S if delete else 1)
         if delete:
             with self._client() as client:
                 for name in self._names.values():
