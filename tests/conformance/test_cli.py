@@ -129,6 +129,11 @@ def test_creating_twice_is_an_error(run, filled):
     assert "already exists" in run("topic", "create", filled, code=1).stderr
 
 
+def test_nothing_to_send_makes_no_topic(run, topic):
+    assert "0 sent" in run("produce", topic, "/dev/null").stderr
+    run("topic", "describe", topic, code=2)
+
+
 def test_a_dry_run_creates_nothing(run, topic):
     assert "would be created" in run("topic", "create", topic, "--dry-run").stdout
     run("topic", "describe", topic, code=2)

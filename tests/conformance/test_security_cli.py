@@ -80,7 +80,7 @@ def test_users_are_made_changed_and_removed(run, broker, tmp_path):
     client(broker, "carol", password="second password", mechanism="PLAIN").cluster()
     with pytest.raises(AuthenticationFailed):
         client(broker, "carol", password="first password").cluster()
-    assert "Did you mean carol?" in run("user", "rm", "caro", "--yes", code=1)
+    assert "Did you mean carol?" in run("user", "rm", "caro", "--yes", code=2)
     assert "add --yes" in run("user", "rm", "carol", code=2)
     run("user", "rm", "carol", "--yes")
     assert "carol" not in run("user", "ls")

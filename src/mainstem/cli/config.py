@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import emit_rows, json_option, remark
+from mainstem.cli.output import emit_record, emit_rows, json_option, remark
 from mainstem.cli.settings import settings_options
 from mainstem.config import SETTINGS, Config, check_exposure, load, read_file, toml
 
@@ -51,9 +51,13 @@ def show(origin: bool, as_json: bool, config: Config) -> None:
 
 @command.command(epilog=examples("mainstem config check /etc/mainstem/mainstem.toml"))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def check(file: Path) -> None:
+@json_option
+def check(file: Path, as_json: bool) -> None:
     """Check a settings FILE without starting anything. Exit code 2 if it is wrong."""
     config = load({}, {}, read_file(file))
     check_exposure(config)
     count = sum(origin != "default" for origin in config.origins.values())
-    remark(f"{file}: fine, {count} settings")
+    if as_json:
+        emit_record({"file": str(file), "settings": count}, as_json=True)
+    else:
+        remark(f"{file}: fine, {count} settings" if count != 1 else f"{file}: fine, 1 setting")

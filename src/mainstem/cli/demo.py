@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainstem.cli.groups import examples
+from mainstem.cli.groups import Above, examples
 from mainstem.cli.settings import settings_options
 from mainstem.config import Config
 from mainstem.model.errors import InvalidConfig, MainstemError
@@ -31,6 +31,7 @@ STREAM = "mainstem.cli.demo_stream"  # the program that sends and reads
 REFRESH_S = 0.5
 LINE_EVERY_S = 5.0  # without a terminal
 DEFAULT_RATE = 5000
+SECONDS = Above(0)
 
 
 @click.command(
@@ -44,7 +45,7 @@ DEFAULT_RATE = 5000
 @click.option(
     "--for",
     "seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="Send and read a stream of orders for so long, check it, and end. Exit code 1 if anything is wrong.",
 )

@@ -9,7 +9,16 @@ import click
 
 from mainstem.cli.connect import client_options, find_topic, no_such_group
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, remark, yes_option
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    json_option,
+    plural,
+    remark,
+    yes_option,
+)
 from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest
 
@@ -213,7 +222,7 @@ def _require_empty(client: Client, name: str) -> None:
     except GroupNotFound:
         return
     if group.members:
-        raise GroupNotEmpty(f"group {name!r} has {len(group.members)} members; stop them first")
+        raise GroupNotEmpty(f"group {name!r} has {plural(len(group.members), 'member')}; stop them first")
 
 
 def _places(client: Client, topics: tuple[str, ...]) -> list[TopicPartition]:

@@ -101,7 +101,7 @@ class LazyCommands(Commands):
         "mainstem config show --origin       # every setting, and who set it",
     ),
 )
-@click.version_option(__version__, prog_name="mainstem", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="mainstem", message="%(prog)s %(version)s")
 @click.option("--bootstrap", "-b", metavar="HOST:PORT", help="The broker that commands talk to.")
 def cli(bootstrap: str | None) -> None:  # connect.py looks the flag up where it is needed
     """A message broker that the clients you already own can talk to, over one durable log."""

@@ -12,7 +12,7 @@ import click
 from mainstem.cli.connect import client_options, find_topic
 from mainstem.cli.formats import as_object, make_format
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import emit_record, json_option, progress, remark
+from mainstem.cli.output import emit_record, json_option, plural, progress, remark
 from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import MainstemError, UnknownTopic
 
@@ -128,7 +128,7 @@ def find(
     line_of = make_format("json" if as_json else template, terminal=True)
     out = sys.stdout.buffer
     found, total = 0, reader.left
-    with progress(f"Searching {total:,} messages", total) as advance:
+    with progress(f"Searching {plural(total, 'message')}", total, beside_results=True) as advance:
         for place, record in reader.records():
             advance(1)
             if matches(record):
@@ -138,7 +138,9 @@ def find(
                 if found == limit:
                     break
     remark(
-        f"Found {found:,} in {total:,} messages." if found != limit else f"Found {found:,}, stopped there."
+        f"Found {found:,} in {plural(total, 'message')}."
+        if found != limit
+        else f"Found {found:,}, stopped there."
     )
 
 

@@ -89,12 +89,17 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 @contextlib.contextmanager
-def progress(description: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error; gives `advance(amount)`. Silent when that is not a terminal."""
+def progress(
+    description: str, total: float | None, *, beside_results: bool = False
+) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error; gives `advance(amount)`. Silent when that is not a terminal.
+
+    `beside_results`: results are printed meanwhile, so there is no bar where both would share a terminal.
+    """
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    shown = sys.stderr.isatty()
+    shown = sys.stderr.isatty() and not (beside_results and sys.stdout.isatty())
     with Progress(*columns, TimeRemainingColumn(), console=console_on(sys.stderr), disable=not shown) as bar:
         task = bar.add_task(description, total=total)
         yield lambda amount: bar.advance(task, amount)
@@ -105,6 +110,10 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def human_bytes(count: float) -> str:

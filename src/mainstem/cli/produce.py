@@ -98,26 +98,29 @@ def command(files: tuple[str, ...], as_json: bool, client: Client, **wish: Any) 
     def sent(place: TopicPartition, _offset: int, count: int) -> None:
         counts[place.partition] = counts.get(place.partition, 0) + count
 
-    producer = Producer(
-        client,
-        wanted.topic,
-        codec=CODECS[wanted.compression],
-        acks={"all": -1, "1": 1, "0": 0}[wanted.acks],
-        sent=sent,
-    )
     if wanted.partition is not None:
         count = len(find_topic(client, wanted.topic).partitions)
         if wanted.partition >= count:
             raise InvalidRequest(
                 f"topic {wanted.topic!r} has partitions 0 to {count - 1}, not {wanted.partition}"
             )
+    producer: Producer | None = None
     try:
         for burst in _bursts(files, wanted):
+            # Not before there is something to send: it makes the topic.
+            producer = producer or Producer(
+                client,
+                wanted.topic,
+                codec=CODECS[wanted.compression],
+                acks={"all": -1, "1": 1, "0": 0}[wanted.acks],
+                sent=sent,
+            )
             for record, partition in burst:
                 producer.add(record, partition)
             producer.flush()
     except KeyboardInterrupt:
-        producer.flush()
+        if producer is not None:
+            producer.flush()
     total = sum(counts.values())
     if as_json:
         emit_record({"topic": wanted.topic, "sent": total, "partitions": counts}, as_json=True)

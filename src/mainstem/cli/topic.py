@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import time
 from typing import TYPE_CHECKING
@@ -10,7 +11,16 @@ import click
 
 from mainstem.cli.connect import client_options, find_topic, pairs
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, remark, yes_option
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    json_option,
+    plural,
+    remark,
+    yes_option,
+)
 from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import BrokerRefused, InvalidRequest
 
@@ -104,7 +114,7 @@ def create(
             emit_record(fact, as_json=True)
         else:
             done = "would be created" if dry_run else "created" if made else "exists"
-            click.echo(f"{name}: {done}, {count} partitions")
+            click.echo(f"{name}: {done}, {plural(count, 'partition')}")
 
 
 @command.command(
@@ -135,7 +145,7 @@ def describe(name: str, all_configs: bool, as_json: bool, client: Client) -> Non
     ]
     facts = {
         "topic": name,
-        "id": topic.id.hex(),
+        "id": base64.urlsafe_b64encode(topic.id).decode().rstrip("="),  # as Kafka's tools print it
         "internal": topic.is_internal,
         "messages": sum(end - first for first, end in bounds.values()),
     }
@@ -195,7 +205,7 @@ def alter(
         emit_record({"topic": name, "partitions": len(topic.partitions), "configs": own}, as_json=True)
         return
     shown = ", ".join(f"{key}={value}" for key, value in own.items()) or "no configs of its own"
-    click.echo(f"{name}: {len(topic.partitions)} partitions, {shown}")
+    click.echo(f"{name}: {plural(len(topic.partitions), 'partition')}, {shown}")
 
 
 @command.command(
@@ -238,9 +248,9 @@ def trim(
     if dry_run or not total:
         remark("Nothing was changed.")
         return
-    confirm(f"Delete {total:,} messages of topic {name!r}? They cannot be brought back.", yes=yes)
+    confirm(f"Delete {plural(total, 'message')} of topic {name!r}? They cannot be brought back.", yes=yes)
     delete_records(client, targets)
-    remark(f"Deleted {total:,} messages.")
+    remark(f"Deleted {plural(total, 'message')}.")
 
 
 @command.command(epilog=examples("mainstem topic delete orders", "mainstem topic delete old-1 old-2 --yes"))
@@ -257,7 +267,9 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
     bounds = client.bounds(names)
     for name in names:
         count = sum(end - first for place, (first, end) in bounds.items() if place.topic == name)
-        confirm(f"Delete topic {name!r} with {count:,} messages? They cannot be brought back.", yes=yes)
+        confirm(
+            f"Delete topic {name!r} with {plural(count, 'message')}? They cannot be brought back.", yes=yes
+        )
         delete_topic(client, name)
         if as_json:
             emit_record({"topic": name, "messages": count, "deleted": True}, as_json=True)

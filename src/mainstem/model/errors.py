@@ -327,7 +327,9 @@ class BrokerRefused(ClientError):
     """A broker answered with an error code; `what` is what was asked for."""
 
     def __init__(self, code: int, name: str, what: str, message: str | None = None) -> None:
-        super().__init__(f"{what}: {message or name.lower().replace('_', ' ')}")
+        text = message or name.lower().replace("_", " ")
+        # The broker's own words may name it already.
+        super().__init__(text if message and f"'{what}'" in message else f"{what}: {text}")
         self.code, self.name, self.what = code, name, what
 
 

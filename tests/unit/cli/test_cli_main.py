@@ -81,6 +81,10 @@ def test_help_loads_neither_settings_nor_rich():
     [
         (["confg"], "Did you mean config?"),
         (["config", "shwo"], "Did you mean show?"),
+        (["demo", "--for", "0"], "0 must be a number above 0"),
+        (["serve", "--listen", "127.0.0.1:19092"], "for example kafka=127.0.0.1:19092"),
+        (["serve", "--listen", "kafka=127.0.0.1:70000"], "there is no port 70000"),
+        (["serve", "--listen", "kafka=[::1]:1", "--listen", "http=[::1]:1"], "cannot both have [::1]:1"),
         (["zzz"], "There are: "),
         (["config", "show", "--origni"], "--origin"),
         (["config", "show", "--set", "server.node_id"], "must be SECTION.KEY=VALUE"),
@@ -124,3 +128,15 @@ def test_version_is_told_both_ways():
     assert CliRunner().invoke(cli, ["--version"]).output == f"mainstem {__version__}\n"
     result = CliRunner().invoke(cli, ["version", "--json"])
     assert json.loads(result.output)["mainstem"] == __version__
+
+
+@pytest.mark.parametrize("words", [["topic", "rm"], ["group", "rm"], ["user", "delete"], ["acl", "delete"]])
+def test_rm_and_delete_are_one_command(words):
+    result = CliRunner().invoke(cli, [*words, "--help"])
+    assert result.exit_code == 0
+    assert "elete" in result.output or "orget" in result.output or "emove" in result.output
+
+
+def test_a_refusal_names_what_was_asked_for_once():
+    assert str(BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a", "Topic 'a' already exists.")).count("'a'") == 1
+    assert str(BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a")) == "a: topic already exists"
