@@ -94,6 +94,16 @@ def test_settings_are_those_of_the_settings_file_and_a_wrong_one_is_an_error():
         pass
 
 
+@pytest.mark.parametrize("process", [False, True])
+def test_a_broker_that_cannot_start_says_why_and_leaves_no_folder(tmp_path, monkeypatch, process):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(InvalidConfig, match="settings of Broker: server.node_id"):
+        Broker({"server.node_id": -1}, process=process).start()
+    with pytest.raises(InvalidRequest, match="must be addresses by name"):
+        Broker(listen="127.0.0.1:0", process=process)
+    assert list(tmp_path.glob("mainstem-test-*")) == []
+
+
 def test_variables_of_the_environment_do_not_change_it(monkeypatch):
     monkeypatch.setenv("MAINSTEM_SERVER__LISTEN", "kafka=192.0.2.1:1")
     with Broker() as broker:

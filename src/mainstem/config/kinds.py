@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 INT64_MAX = 2**63 - 1
 UNLIMITED = -1
+MAX_PORT = 65535
 
 _BYTE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BYTE_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -99,9 +100,11 @@ def _parse_optional_path(raw: object) -> Path | None:
 
 def parse_endpoint(raw: object) -> Endpoint:
     """`127.0.0.1:9092`, `[::1]:9092`, `broker.example:9092`."""
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:\s]+)):(\d{1,5})", str(raw).strip())
-    if found is None or int(found[3]) > 65535:
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:\s]+)):(\d+)", str(raw).strip())
+    if found is None:
         raise ValueError(f"{str(raw)!r} must be HOST:PORT")
+    if int(found[3]) > MAX_PORT:
+        raise ValueError(f"there is no port {found[3]}: it must be 0 to {MAX_PORT}")
     return Endpoint(found[1] or found[2], int(found[3]))
 
 
@@ -110,6 +113,10 @@ def _parse_endpoints(raw: object) -> Mapping[str, Endpoint]:
         raw = [part for part in raw.split(",") if part.strip()]
     if isinstance(raw, list | tuple):
         pairs = [str(part).partition("=") for part in raw]
+        for name, equals, _ in pairs:
+            if not equals:
+                example = name.strip() if ":" in name else "127.0.0.1:9092"
+                raise ValueError(f"{name!r} must be PROTOCOL=HOST:PORT, for example kafka={example}")
         raw = {name.strip(): where for name, _, where in pairs}
     if not isinstance(raw, Mapping):
         raise ValueError("must be PROTOCOL=HOST:PORT pairs")

@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from mainstem.config.kinds import Kind
+from mainstem.config.kinds import Endpoint, Kind
 from mainstem.config.sections import PLANNED, SECTIONS, Config
 from mainstem.model.errors import InvalidConfig
 
@@ -75,13 +75,22 @@ SETTINGS: Mapping[str, Setting] = {
 _BY_ENV = {made.env: made for made in SETTINGS.values()}
 
 
-def load(flags: Mapping[str, object], env: Mapping[str, str], file: ConfigFile | None = None) -> Config:
-    """`flags` maps `section.key` to a value; None means that the flag was not given."""
+def load(
+    flags: Mapping[str, object],
+    env: Mapping[str, str],
+    file: ConfigFile | None = None,
+    *,
+    flags_are: str | None = None,
+) -> Config:
+    """`flags` maps `section.key` to a value; None means that the flag was not given.
+
+    `flags_are` names where they were written, if that was no command line.
+    """
     wrong: list[str] = []
     given: dict[str, _Given] = {}
     given.update(_from_file(file, wrong) if file else ())
     given.update(_from_env(env, wrong))
-    given.update(_from_flags(flags, wrong))
+    given.update(_from_flags(flags, wrong, flags_are))
 
     values: dict[str, dict[str, object]] = {section: {} for section in SECTIONS}
     origins = dict.fromkeys(SETTINGS, DEFAULT_ORIGIN)
@@ -156,12 +165,14 @@ def _from_env(env: Mapping[str, str], wrong: list[str]) -> Iterator[tuple[str, _
             wrong.append(f"environment: unknown variable {name}{suggestion(name, _BY_ENV)}")
 
 
-def _from_flags(flags: Mapping[str, object], wrong: list[str]) -> Iterator[tuple[str, _Given]]:
+def _from_flags(
+    flags: Mapping[str, object], wrong: list[str], origin: str | None
+) -> Iterator[tuple[str, _Given]]:
     for key, value in flags.items():
         if key not in SETTINGS:
-            wrong.append(f"command line: unknown key {key}{suggestion(key, SETTINGS)}")
+            wrong.append(f"{origin or 'command line'}: unknown key {key}{suggestion(key, SETTINGS)}")
         elif value is not None:
-            yield key, _Given(value, f"flag {SETTINGS[key].flag or f'--set {key}'}")
+            yield key, _Given(value, origin or f"flag {SETTINGS[key].flag or f'--set {key}'}")
 
 
 def _check_together(config: Config) -> None:
@@ -185,6 +196,11 @@ def _check_together(config: Config) -> None:
         wrong.append(
             f"server.listen {tls_listeners[0]} needs security.tls_cert_file and security.tls_key_file"
         )
+    asked: dict[Endpoint, str] = {}
+    for name, where in config.server.listen.items():
+        other = asked.setdefault(where, name)
+        if other != name and where.port:
+            wrong.append(f"server.listen: {other} and {name} cannot both have {where}")
     unheard = sorted(set(config.server.advertise) - set(config.listeners()))
     if unheard:
         wrong.append(f"server.advertise {unheard[0]} has no listener of that name in server.listen")

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from mainstem.config import load
 from mainstem.model.errors import InvalidRequest
 
 # What a test wants differently: little disk, no waiting for members that never come, a quick end.
@@ -27,6 +28,7 @@ TEST_SETTINGS: Mapping[str, object] = {
     "groups.min_session_timeout_ms": 100,
     "server.drain_timeout_ms": 500,
 }
+ORIGIN = "settings of Broker"
 ANY_PORT = "127.0.0.1:0"
 
 
@@ -60,6 +62,10 @@ class Broker:
         process: bool = False,
         listen: Mapping[str, str] | None = None,
     ) -> None:
+        if listen is not None and not isinstance(listen, Mapping):
+            raise InvalidRequest(
+                f"listen={listen!r} must be addresses by name, such as {{'kafka': '{ANY_PORT}'}}"
+            )
         self.settings = {**TEST_SETTINGS, **(settings or {})}
         self.listening: Mapping[str, str] = {"kafka": ANY_PORT, "http": ANY_PORT, **(listen or {})}
         self.is_running = False
@@ -93,10 +99,18 @@ class Broker:
         """Serve. A second start listens where the first did and finds the first one's data."""
         if self.is_running:
             return self
+        made = self._data is None
         if self._data is None:
             self._data = Path(tempfile.mkdtemp(prefix="mainstem-test-"))
         settings = {**self.settings, "server.data": str(self._data), "server.listen": self.listening}
-        self.listening = self._runner.start(settings)
+        try:
+            load(settings, {}, flags_are=ORIGIN)  # here, so that it is said alike for threads and processes
+            self.listening = self._runner.start(settings)
+        except BaseException:
+            if made and not self._keep_data:
+                shutil.rmtree(self._data, ignore_errors=True)
+                self._data = None
+            raise
         self.is_running = True
         return self
 

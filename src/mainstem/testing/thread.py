@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from mainstem.app import App
 from mainstem.config import load
 from mainstem.model.errors import InvalidRequest
+from mainstem.testing.broker import ORIGIN
 
 
 class ThreadRunner:
@@ -59,7 +60,7 @@ class ThreadRunner:
     async def _serve(self, settings: dict[str, object], started: Future[Mapping[str, str]]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        config = load(settings, {})
+        config = load(settings, {}, flags_are=ORIGIN)
         sys.setswitchinterval(config.journal.switch_interval_us / 1e6)
         app = App(config)
         await app.start()
