@@ -245,7 +245,9 @@ def _connect(address: Address, settings: ClientSettings) -> socket.socket:
     except OSError as error:  # ssl's errors are OSErrors too
         made.close()
         why = getattr(error, "verify_message", "") or error.strerror or str(error)
-        raise BrokerUnreachable(f"TLS with {address} failed: {why}") from None
+        # A certificate that is not trusted came through TLS; anything else may be a listener without it.
+        advice = "" if getattr(error, "verify_message", "") else "; is this a listener without TLS?"
+        raise BrokerUnreachable(f"TLS with {address} failed: {why}{advice}") from None
 
 
 def _tls_context(tls: Tls) -> ssl.SSLContext:

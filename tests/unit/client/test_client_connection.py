@@ -9,6 +9,7 @@ import pytest
 
 from mainstem.client import Address, Client, ClientSettings
 from mainstem.client.connection import Connection
+from mainstem.client.settings import Tls
 from mainstem.model.errors import BrokerRefused, BrokerUnreachable, NotSupported
 from mainstem.wire.kafka.api_versions import ApiVersion, ApiVersionsResponse
 from mainstem.wire.kafka.apis import SPECS, ApiKey
@@ -104,6 +105,13 @@ def test_one_that_hangs_up_at_once_may_want_tls(broker):
     fake = broker(lambda *_: None)
     with pytest.raises(BrokerUnreachable, match="does this listener want TLS"):
         Connection(fake.address, settings(fake.address))
+
+
+def test_tls_to_a_listener_that_has_none_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        address = Address(*plain.getsockname())
+        with pytest.raises(BrokerUnreachable, match="is this a listener without TLS"):
+            Connection(address, settings(address, tls=Tls(), connect_timeout_s=0.05))
 
 
 def test_something_else_on_the_port_is_said(broker):
