@@ -60,7 +60,7 @@ $(BIN)/python:
 
 # Build tools live in the environment, so that compiling again needs no network.
 $(VENV)/.base: pyproject.toml setup.py | $(BIN)/python
-	@echo "Setting up $(VENV)"
+	@echo "Setting up $(VENV); the first time takes about a minute"
 	@$(PIP) 'setuptools>=77' 'Cython>=3.1'
 	@$(PIP) --no-build-isolation --editable '.[demo]'
 	@touch $@
@@ -68,7 +68,7 @@ $(VENV)/.base: pyproject.toml setup.py | $(BIN)/python
 # A compiled module hides its source: compile again whenever that changes.
 $(VENV)/.compiled: $(VENV)/.base $(HOT)
 	@if command -v "$${CC:-cc}" >/dev/null; \
-	then $(BIN)/python setup.py --quiet build_ext --inplace; \
+	then echo "Compiling the hot modules"; $(BIN)/python setup.py --quiet build_ext --inplace >/dev/null; \
 	else echo "No C compiler here: hot modules run uncompiled, slower (see mainstem doctor)"; fi
 	@touch $@
 
