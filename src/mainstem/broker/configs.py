@@ -109,8 +109,21 @@ def broker_entries(options: BrokerOptions, policies: Policies) -> list[Entry]:
 
 
 def _option_entries(options: BrokerOptions) -> Iterator[Entry]:
-    usual = BrokerOptions(options.folder)
-    rows = (
+    for name, kind, value, default, doc in _option_rows(options, BrokerOptions(options.folder)):
+        text = _text(value)
+        source = Source.DEFAULT if value == default else Source.SETTING
+        synonyms = [Synonym(name, text, source)]
+        if source is Source.SETTING and default is not None:
+            synonyms.append(Synonym(name, _text(default), Source.DEFAULT))
+        yield Entry(name, text, kind, doc, True, tuple(synonyms))
+
+
+# Name, kind, value, what it usually is (None: there is no usual value), what it means.
+_Row = tuple[str, str, object, object, str]
+
+
+def _option_rows(options: BrokerOptions, usual: BrokerOptions) -> tuple[_Row, ...]:
+    return (
         ("node.id", "int", options.node_id, usual.node_id, "This broker's id."),
         ("broker.id", "int", options.node_id, usual.node_id, "This broker's id."),
         ("log.dirs", "list", options.folder, None, "The data folder."),
@@ -182,13 +195,6 @@ def _option_entries(options: BrokerOptions) -> Iterator[Entry]:
             "A producer's sequence numbers unused for so long are forgotten.",
         ),
     )
-    for name, kind, value, default, doc in rows:
-        text = _text(value)
-        source = Source.DEFAULT if value == default else Source.SETTING
-        synonyms = [Synonym(name, text, source)]
-        if source is Source.SETTING and default is not None:
-            synonyms.append(Synonym(name, _text(default), Source.DEFAULT))
-        yield Entry(name, text, kind, doc, True, tuple(synonyms))
 
 
 def _text(value: object) -> str:
