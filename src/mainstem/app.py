@@ -40,7 +40,7 @@ from mainstem.fronts.kafka.session import Listener
 from mainstem.kernel.log.backup import Backup
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.log import LogOptions
-from mainstem.model.errors import InvalidConfig
+from mainstem.model.errors import InvalidConfig, StorageError
 from mainstem.model.logs import get_log
 from mainstem.observe.backups import Backups
 from mainstem.observe.health import health_routes
@@ -75,7 +75,11 @@ class App:
         check_before_start(self.config)
         if any(map(has_tls, self.config.listeners())):
             self._tls()  # what is wrong with the files is said before anything is made
-        self.broker = await Broker.open(broker_options(self.config))
+        try:
+            self.broker = await Broker.open(broker_options(self.config))
+        except OSError as error:
+            where, why = error.filename or self.config.server.data, error.strerror or error
+            raise StorageError(f"server.data: cannot open {where}: {why}") from error
         self.chores = Chores(self.broker)
         self.chores.start()
         self._add_meters()

@@ -49,6 +49,14 @@ def test_a_data_folder_that_is_a_file_is_told(tmp_path):
     assert "is not a folder" in refused(tmp_path, "--data", "file/below", *FREE)
 
 
+def test_a_data_folder_that_cannot_be_made_is_told(tmp_path):
+    process = launch(tmp_path, "serve", "--data", "/proc/mainstem", *FREE)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (1, 2)  # only who may do everything gets so far as to try
+    assert err.startswith("Error: server.data: ")
+    assert "Errno" not in err
+
+
 def test_a_ready_file_in_a_folder_that_is_not_there_is_told_before_anything_is_made(tmp_path):
     assert "server.ready_file" in refused(tmp_path, "--ready-file", "none/ready.json", *FREE)
     assert list(tmp_path.iterdir()) == []

@@ -129,7 +129,7 @@ def lag(name: str | None, as_json: bool, client: Client) -> None:
         "mainstem group seek billing --to earliest --dry-run",
         "mainstem group seek billing --topic orders --to '10m ago'",
         "mainstem group seek billing --topic orders:3 --to 1200 --yes",
-        "mainstem group seek billing --to -100          # read the last hundred of each partition again",
+        "mainstem group seek billing --to -100          # a hundred messages back in each partition",
     )
 )
 @click.argument("name")

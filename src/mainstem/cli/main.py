@@ -88,7 +88,8 @@ class LazyCommands(Commands):
         except BrokenPipeError:
             raise  # `mainstem ... | head`: click ends quietly
         except OSError as error:
-            raise click.ClickException(str(error)) from error
+            why = error.strerror or str(error)  # without the number, which tells people nothing
+            raise click.ClickException(f"{error.filename}: {why}" if error.filename else why) from error
 
 
 @click.group(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from mainstem.config import SETTINGS, Setting, find_file, load
-from mainstem.config.kinds import ENDPOINTS
+from mainstem.config.kinds import ENDPOINTS, OPTIONAL_PATH, PATH, Kind
 
 _FLAGGED = {setting.key.replace(".", "__"): setting for setting in SETTINGS.values() if setting.flag}
 
@@ -35,9 +35,17 @@ def settings_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _option(item: tuple[str, Setting]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     name, setting = item
     many = setting.kind is ENDPOINTS
-    metavar = "PROTOCOL=HOST:PORT" if many else "VALUE"
+    metavar = "PROTOCOL=HOST:PORT" if many else _metavar(setting.kind)
     text = f"{setting.help}{' Not yet in effect.' if setting.planned else ''} [{setting.key}]"
     return click.option(str(setting.flag), name, multiple=many, metavar=metavar, help=text)
+
+
+def _metavar(kind: Kind[Any]) -> str:
+    """What may be written there, in a word or as the choices that there are."""
+    if kind in (PATH, OPTIONAL_PATH):
+        return "PATH"
+    start, choices = "one of ", kind.allowed
+    return choices.removeprefix(start).replace(", ", "|") if choices.startswith(start) else "VALUE"
 
 
 _CONFIG = click.option(

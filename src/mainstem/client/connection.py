@@ -244,7 +244,8 @@ def _connect(address: Address, settings: ClientSettings) -> socket.socket:
         return _tls_context(settings.tls).wrap_socket(made, server_hostname=address.host)
     except OSError as error:  # ssl's errors are OSErrors too
         made.close()
-        why = getattr(error, "verify_message", "") or error.strerror or str(error)
+        reason = getattr(error, "reason", None) or error.strerror or str(error)
+        why = getattr(error, "verify_message", "") or reason.lower().replace("_", " ")
         # A certificate that is not trusted came through TLS; anything else may be a listener without it.
         advice = "" if getattr(error, "verify_message", "") else "; is this a listener without TLS?"
         raise BrokerUnreachable(f"TLS with {address} failed: {why}{advice}") from None

@@ -329,7 +329,9 @@ class BrokerRefused(ClientError):
     def __init__(self, code: int, name: str, what: str, message: str | None = None) -> None:
         text = message or name.lower().replace("_", " ")
         # The broker's own words may name it already.
-        super().__init__(text if message and f"'{what}'" in message else f"{what}: {text}")
+        _, quote, rest = what.partition("'")
+        named = f"'{rest}" if quote else f"'{what}'"
+        super().__init__(text if message and named in message else f"{what}: {text}")
         self.code, self.name, self.what = code, name, what
 
 

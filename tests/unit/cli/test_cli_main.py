@@ -121,7 +121,7 @@ def test_errors_become_one_line_and_an_exit_code(monkeypatch, error, code):
     monkeypatch.setattr(main_module.LazyCommands, "get_command", fail)
     result = CliRunner().invoke(cli, ["version"])
     assert result.exit_code == code
-    assert result.output == f"Error: {error}\n"
+    assert result.output == f"Error: {getattr(error, 'strerror', None) or error}\n"
 
 
 def test_version_is_told_both_ways():
@@ -139,4 +139,7 @@ def test_rm_and_delete_are_one_command(words):
 
 def test_a_refusal_names_what_was_asked_for_once():
     assert str(BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a", "Topic 'a' already exists.")).count("'a'") == 1
+    assert (
+        str(BrokerRefused(36, "X", "topic 'a'", "Topic 'a' already exists.")) == "Topic 'a' already exists."
+    )
     assert str(BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a")) == "a: topic already exists"
