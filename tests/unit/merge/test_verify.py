@@ -6,7 +6,7 @@ import pytest
 from merge_house import House, OsDisk
 
 from mainstem.kernel.log.verify import verify
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import InvalidRequest
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_sound_folder_is_reported_file_by_file(house):
 
 
 def test_a_folder_without_a_log_is_an_error(tmp_path):
-    with pytest.raises(CorruptFile, match="no log"):
+    with pytest.raises(InvalidRequest, match="no log"):
         verify(OsDisk(), str(tmp_path))
 
 
