@@ -342,6 +342,8 @@ def test_single_configs_are_set_deleted_appended_and_subtracted(raw, version):
     assert values(raw, name)["cleanup.policy"] == "delete,compact"
     assert incrementally(raw, name, ("cleanup.policy", SUBTRACT, "delete"), version=version) == 0
     assert values(raw, name)["cleanup.policy"] == "compact"
+    assert incrementally(raw, name, ("cleanup.policy", SUBTRACT, "compact"), version=version) == 0
+    assert values(raw, name)["cleanup.policy"] == ""  # nothing goes
 
 
 def test_a_bad_change_changes_nothing(raw):
@@ -354,7 +356,7 @@ def test_a_bad_change_changes_nothing(raw):
     assert incrementally(raw, "kept", good, ("retention.ms", SET, None)) == 40
     assert incrementally(raw, "kept", good, ("retention.ms", 9, "1")) == 42
     assert incrementally(raw, "kept", good, good) == 42
-    assert incrementally(raw, "kept", ("cleanup.policy", SUBTRACT, "delete")) == 40
+    assert incrementally(raw, "kept", good, ("cleanup.policy", APPEND, "shred")) == 40
     assert incrementally(raw, "kept", good, validate_only=True) == 0
     assert incrementally(raw, "never-was", good) == 3
     assert (values(raw, "kept")["retention.ms"], values(raw, "kept")["segment.ms"]) == ("5", "604800000")

@@ -70,7 +70,7 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 def _some_of(*allowed: str) -> Callable[[str], frozenset[str]]:
     def check(text: str) -> frozenset[str]:
         parts = frozenset(part.strip() for part in text.split(",") if part.strip())
-        if not parts or not parts <= set(allowed):
+        if not parts <= set(allowed):
             raise InvalidConfig(f"{text!r} is not a list of {', '.join(allowed)}")
         return parts
 
@@ -89,7 +89,7 @@ _SPECS = (
         "cleanup.policy",
         "list",
         "delete",
-        "What may go: by age and size, by key.",
+        "What may go: by age and size, by key; empty: nothing.",
         _some_of("delete", "compact"),
     ),
     ConfigSpec(
