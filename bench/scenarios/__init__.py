@@ -10,12 +10,14 @@ from bench.scenarios import (
     many_topics,
     merge,
     produce,
+    produce_raw,
     ready,
     small_requests,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
     *produce.SCENARIOS,
+    *produce_raw.SCENARIOS,
     *small_requests.SCENARIOS,
     *consume.SCENARIOS,
     *ready.SCENARIOS,
