@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from mainstem.model.errors import InvalidConfig
 
 INT64_MAX = 2**63 - 1
@@ -81,6 +82,9 @@ def _anything(text: str) -> str:
     return text
 
 
+# By the names that Kafka's configs use.
+_CODECS = {"uncompressed": NO_CODEC, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+
 _LONG, _INT = _number(0, INT64_MAX), _number(0, INT32_MAX)
 _LONG_OR_NONE = _number(-1, INT64_MAX)
 
@@ -96,8 +100,8 @@ _SPECS = (
         "compression.type",
         "string",
         "producer",
-        "Batches stay as the producer sent them.",
-        _one_of("producer"),
+        "How batches are compressed; producer: as they were sent.",
+        _one_of("producer", *_CODECS),
     ),
     ConfigSpec("delete.retention.ms", "long", "86400000", "How long a tombstone stays.", _LONG),
     ConfigSpec(
@@ -203,6 +207,7 @@ class TopicPolicy:
     max_compaction_lag_ms: int
     min_dirty_ratio: float
     early: bool  # acknowledged once the operating system has it
+    codec: int | None  # batches that come with another one are compressed anew; None: they stay as sent
 
     @property
     def checks_timestamps(self) -> bool:
@@ -265,4 +270,5 @@ class Policies:
             max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
             min_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
             early=text("durability") == "os",
+            codec=_CODECS.get(text("compression.type")),
         )

@@ -11,9 +11,9 @@ from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.batch import TRANSACTIONAL_BIT, BatchHeader, check_batch, place_batch, stamp_append_time
-from mainstem.model.errors import InvalidTimestamp, InvalidTransactionState
+from mainstem.model.errors import BatchTooLarge, InvalidTimestamp, InvalidTransactionState
 from mainstem.model.ports import Clock
-from mainstem.model.records import check_records
+from mainstem.model.records import check_records, recompressed
 
 Done = Callable[[Any], None]
 # Asked before the first transactional batch of a producer in a partition; may journal deltas, or refuse.
@@ -63,6 +63,8 @@ class Publisher:
             )
         if policy.compact:
             check_records(batch, need_keys=True)
+        if policy.codec is not None and header.codec != policy.codec:
+            batch = _recompressed(batch, policy.codec, policy.max_message_bytes)
         if header.producer_id >= 0:
             duplicate_of = self._check_producer(partition, header, now_ms, join_transaction)
             if duplicate_of is not None:
@@ -144,3 +146,13 @@ class Publisher:
             # Behind the original in the journal. Readers wait at the partition instead; but if its topic is
             # deleted meanwhile, nothing ever comes there.
             self._log.append_delta(Section.NOTHING, b"", done)
+
+
+def _recompressed(batch: memoryview, codec: int, max_bytes: int) -> memoryview:
+    """Another buffer: the one that came stays as it is."""
+    made = recompressed(batch, codec)
+    if len(made) > max_bytes:
+        raise BatchTooLarge(
+            f"a batch of {len(made)} bytes, compressed anew, is above the limit of {max_bytes}"
+        )
+    return memoryview(made)

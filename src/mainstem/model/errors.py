@@ -46,6 +46,8 @@ one table from these to its own wire codes, and a test that the table is complet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class MainstemError(Exception):
     """Base of all errors that a client or an operator may see."""
@@ -78,7 +80,12 @@ class InvalidConfig(InvalidRequest): ...
 class InvalidTimestamp(InvalidRequest): ...
 
 
-class InvalidRecord(InvalidRequest): ...
+class InvalidRecord(InvalidRequest):
+    """`positions` are those in the batch of the records at fault, where only some of them are."""
+
+    def __init__(self, message: str, positions: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.positions = positions
 
 
 class InvalidGroupId(InvalidRequest): ...

@@ -45,6 +45,7 @@ __all__ = [
     "first_at_or_after",
     "max_timestamp_record",
     "read_control",
+    "recompressed",
     "record_keys",
     "slice_batch",
 ]
@@ -96,7 +97,8 @@ def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys:
     header, data = _open(batch, max_bytes)
     max_delta, without_key = record_loop.check(data, header.record_count)
     if without_key and need_keys:
-        raise InvalidRecord(f"{without_key} records have no key, which a compacted topic needs")
+        keyless = [position for position, span in enumerate(_spans(header, data)) if span[5] < 0]
+        raise InvalidRecord(f"{without_key} records have no key, which a compacted topic needs", keyless)
     if header.base_timestamp_ms + max_delta != header.max_timestamp_ms:
         raise InvalidRecord("the batch's maximum timestamp is not that of its records")
 
@@ -291,6 +293,15 @@ def slice_batch(
     return _finish(
         out, base_offset, leader_epoch, (attributes, count - 1, base_ms, max_ms, -1, -1, -1, count)
     )
+
+
+def recompressed(batch: Data, codec: int, max_bytes: int = MAX_RECORDS_BYTES) -> bytearray:
+    """The same batch with its records compressed in another way; records that are not sound are refused."""
+    header, data = _open(batch, max_bytes)
+    record_loop.check(data, header.record_count)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    signed = (attributes, *header[6:])  # all that follows the attributes stays
+    return _finish(bytearray(BATCH_OVERHEAD) + data, header.base_offset, header.leader_epoch, signed)
 
 
 def filter_batch(

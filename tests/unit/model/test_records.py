@@ -30,6 +30,7 @@ from mainstem.model.records import (
     first_at_or_after,
     max_timestamp_record,
     read_control,
+    recompressed,
     record_keys,
     slice_batch,
 )
@@ -192,6 +193,28 @@ def test_a_slice_has_its_records_at_the_new_offset_and_no_producer(codec):
     assert decode_records(part, MAX) == [
         Record(700 + i, 1004 + i, b"k%d" % (4 + i), b"v%d" % (4 + i)) for i in range(3)
     ]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("was", CODECS)
+def test_a_batch_compressed_anew_differs_in_nothing_else(codec, was):
+    records = [Record(0, 1000 + n, b"k%d" % n, b"v" * 100) for n in range(20)]
+    producer = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 40, "transactional": True}
+    batch = encode_batch(records, base_offset=5, codec=was, leader_epoch=3, **producer)
+    made = recompressed(batch, codec)
+    assert crc_matches(made)
+    before, after = read_header(batch), read_header(made)
+    assert after.codec == codec
+    assert after._replace(length=0, crc=0, attributes=0) == before._replace(length=0, crc=0, attributes=0)
+    assert after.is_transactional
+    assert decode_records(made) == decode_records(batch)
+
+
+def test_records_without_a_key_are_named_by_their_positions():
+    batch = encode_batch([Record(0, 1, None if n % 3 == 0 else b"k", b"v") for n in range(7)], codec=LZ4)
+    with pytest.raises(InvalidRecord) as refused:
+        check_records(batch, need_keys=True)
+    assert refused.value.positions == [0, 3, 6]
 
 
 def test_the_same_slice_is_the_same_bytes_whatever_the_codec_was():

@@ -17,6 +17,7 @@ from mainstem.wire.kafka.fetch import (
 )
 from mainstem.wire.kafka.frames import decode_response, encode_response
 from mainstem.wire.kafka.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -90,6 +91,7 @@ def test_a_produce_request_cut_anywhere_names_the_field(version):
 def test_produce_responses_are_those_of_the_general_codec(version):
     topic = TOPIC_ID if version >= 13 else "größe"
     rows = [(0, 0, 7, -1, 3, None), (5, 87, -1, 2**40, -1, "no key"), (6, 2, -1, -1, -1, "x" * 200)]
+    rows.append((7, 87, -1, -1, -1, ("keys are missing", [0, 3, 200])))
     results = [(topic, rows), (topic, rows[:1]), (topic, [])]
     response = ProduceResponse(
         responses=[
@@ -103,9 +105,13 @@ def test_produce_responses_are_those_of_the_general_codec(version):
                         base_offset=base,
                         log_append_time_ms=append,
                         log_start_offset=start,
-                        error_message=message,
+                        error_message=why[0] if isinstance(why, tuple) else why,
+                        record_errors=[
+                            BatchIndexAndErrorMessage(batch_index=position)
+                            for position in (why[1] if isinstance(why, tuple) and version >= 8 else ())
+                        ],
                     )
-                    for p, error, base, append, start, message in partitions
+                    for p, error, base, append, start, why in partitions
                 ],
             )
             for _, partitions in results

@@ -36,8 +36,10 @@ Topic = str | bytes  # a name, or from version 13 on a 16-byte id
 ProducePartition = tuple[int, memoryview | None]  # partition, records
 ProduceTopic = tuple[Topic, list[ProducePartition]]
 ProduceQuery = tuple[str | None, int, int, list[ProduceTopic]]  # transactional id, acks, timeout_ms, topics
-# partition, error code, base offset, log append time (-1: create time), log start offset, error message
-ProduceResult = tuple[int, int, int, int, int, str | None]
+# Why a batch was refused: a message, if need be with the positions in it of the records that are at fault.
+Refusal = str | tuple[str, Sequence[int]]
+# partition, error code, base offset, log append time (-1: create time), log start offset, why it was refused
+ProduceResult = tuple[int, int, int, int, int, Refusal | None]
 # partition, current leader epoch, fetch offset, log start offset (of a follower), partition max bytes
 FetchPartition = tuple[int, int, int, int, int]
 # partition, error code, high watermark, last stable offset, log start offset,
@@ -232,8 +234,8 @@ _INT32_PACK = struct.Struct(">i").pack
 _SIZE_INTO = struct.Struct(">i").pack_into
 _PRODUCED_3 = struct.Struct(">ihqq").pack
 _PRODUCED_5 = struct.Struct(">ihqqq").pack
-_PRODUCED_8 = struct.Struct(">ihqqqih").pack  # .. no record errors, message length
-_PRODUCED_9 = struct.Struct(">ihqqqB").pack  # .. no record errors
+_PRODUCED_8 = struct.Struct(">ihqqqih").pack  # .. no record errors, no message
+_PRODUCED_9 = struct.Struct(">ihqqqBBB").pack  # .. no record errors, no message, no tags
 _THROTTLE_TAGS = struct.Struct(">iB").pack
 
 
@@ -256,30 +258,38 @@ def encode_produce_response(
             put_varint(out, len(partitions) + 1)
         else:
             out += _INT32_PACK(len(partitions))
-        for partition, error, base_offset, append_time, start_offset, message in partitions:
+        for partition, error, base_offset, append_time, start_offset, why in partitions:
             if version < 5:
                 out += _PRODUCED_3(partition, error, base_offset, append_time)
             elif version < 8:
                 out += _PRODUCED_5(partition, error, base_offset, append_time, start_offset)
+            elif why is not None:
+                out += _PRODUCED_5(partition, error, base_offset, append_time, start_offset)
+                _put_why(out, why, flexible)
             elif not flexible:
-                text = b"" if message is None else message.encode()
-                length = -1 if message is None else len(text)
-                out += _PRODUCED_8(partition, error, base_offset, append_time, start_offset, 0, length)
-                out += text
+                out += _PRODUCED_8(partition, error, base_offset, append_time, start_offset, 0, -1)
             else:
-                out += _PRODUCED_9(partition, error, base_offset, append_time, start_offset, 1)
-                if message is None:
-                    out += b"\0\0"  # null, no tags
-                else:
-                    text = message.encode()
-                    put_varint(out, len(text) + 1)
-                    out += text
-                    out.append(0)
+                out += _PRODUCED_9(partition, error, base_offset, append_time, start_offset, 1, 0, 0)
         if flexible:
             out.append(0)
     out += _THROTTLE_TAGS(throttle_ms, 0) if flexible else _INT32_PACK(throttle_ms)
     _SIZE_INTO(out, 0, len(out) - 4)
     return bytes(out)
+
+
+def _put_why(out: bytearray, why: Refusal, flexible: bool) -> None:
+    """The records that are at fault, each without words of its own, and the message."""
+    message, positions = why if isinstance(why, tuple) else (why, ())
+    text = message.encode()
+    if flexible:
+        put_varint(out, len(positions) + 1)
+        out += b"".join(_INT32_PACK(position) + b"\0\0" for position in positions)  # no message, no tags
+        put_varint(out, len(text) + 1)
+        out += text + b"\0"
+    else:
+        out += _INT32_PACK(len(positions))
+        out += b"".join(_INT32_PACK(position) + b"\xff\xff" for position in positions)
+        out += _INT16_PACK(len(text)) + text
 
 
 # --- fetch ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from mainstem.model.errors import (
     NotAuthorized,
 )
 from mainstem.wire.kafka.frames import RequestHeader
-from mainstem.wire.kafka.hot import ProduceResult, Topic, encode_produce_response, parse_produce
+from mainstem.wire.kafka.hot import ProduceResult, Refusal, Topic, encode_produce_response, parse_produce
 
 # Transactions of version 2: the first batch adds its partition.
 _VERSION_2_SINCE = 12
@@ -91,15 +91,21 @@ def produce(
                 results.append((index, 0, base, append_time, partition.log_start, None))
             except MainstemError as error:
                 failed = True
-                # Who asked by id, and may not know the name, must not learn it from the refusal.
-                why = None if isinstance(error, NotAuthorized) else str(error)
-                results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, why))
+                results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, _why(error)))
                 request.done(None)
     if acks == 0 and failed:
         # The only way to tell a client that wants no answers.
         raise InvalidRequest("a batch sent with acks=0 was refused")
     request.done(None)
     return answer
+
+
+def _why(error: MainstemError) -> Refusal | None:
+    if isinstance(error, NotAuthorized):
+        return None  # who asked by id, and may not know the name, must not learn it from the refusal
+    if isinstance(error, InvalidRecord) and error.positions:
+        return str(error), error.positions
+    return str(error)
 
 
 def _repeated(partitions: Sequence[tuple[int, object]]) -> frozenset[int]:
