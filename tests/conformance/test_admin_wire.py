@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from raw_kafka import Raw
 
+from mainstem.model.records import Record, encode_batch
 from mainstem.testing import Broker
 from mainstem.wire.kafka.apis import SPECS, ApiKey
 from mainstem.wire.kafka.configs import (
@@ -16,6 +17,7 @@ from mainstem.wire.kafka.configs import (
 )
 from mainstem.wire.kafka.metadata import Cursor, DescribeTopicPartitionsRequestTopic, MetadataRequestTopic
 from mainstem.wire.kafka.offsets import OffsetForLeaderPartition, OffsetForLeaderTopic
+from mainstem.wire.kafka.produce import PartitionProduceData, TopicProduceData
 from mainstem.wire.kafka.replicas import (
     AlterReplicaLogDir,
     AlterReplicaLogDirTopic,
@@ -396,6 +398,18 @@ def test_deleting_records_answers_for_each_partition(raw, version):
         ("compacted", -1, 44),
         ("never-was", -1, 3),
     ]
+
+
+def test_deleting_records_waits_for_the_disk_though_the_client_waits_for_no_replicas(raw):
+    create(raw, topic("hasty", configs=[config("cleanup.policy", "")]))
+    batch = encode_batch([Record(0, 1_000_000, None, b"value") for _ in range(10)])
+    data = TopicProduceData(
+        name="hasty", partition_data=[PartitionProduceData(index=0, records=bytes(batch))]
+    )
+    raw.ask(ApiKey.PRODUCE, 9, acks=-1, timeout_ms=5000, topic_data=[data])
+    wishes = [DeleteRecordsTopic("hasty", [DeleteRecordsPartition(0, 4)])]
+    (answer,) = raw.ask(ApiKey.DELETE_RECORDS, 2, topics=wishes, timeout_ms=0).topics
+    assert [(p.low_watermark, p.error_code) for p in answer.partitions] == [(4, 0)]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FOR_LEADER_EPOCH))
