@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 from mainstem.broker.access.book import AccessBook, AccessDelta
 from mainstem.broker.access.security import Security
@@ -25,13 +24,12 @@ from mainstem.broker.topics import (
     EpochsBegun,
     OffsetsReserved,
     TopicCreated,
-    TopicDeleted,
     TopicDelta,
     Topics,
     check_topic_name,
 )
 from mainstem.broker.transactions import Transactions
-from mainstem.kernel.groups.offsets import GroupOffsets, OffsetDelta, TopicOffsetsDeleted
+from mainstem.kernel.groups.offsets import GroupOffsets, OffsetDelta
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.journal import Round
 from mainstem.kernel.txn.coordinator import TransactionCoordinator
@@ -277,20 +275,6 @@ class Broker:
             dict(configs or {}),
             self.clock.now_ms(),
         )
-
-    async def delete_topic(self, topic: Topic) -> None:
-        waiters = {waiter for partition in topic.partitions for waiter in partition.waiters or ()}
-        gone, offsets_gone = TopicDeleted(topic.id), TopicOffsetsDeleted(topic.id)
-        # Offsets go in journal order: a commit that is on its way would bring them back otherwise.
-        done = self.store.commit_together(
-            [(Section.TOPICS, gone), (Section.OFFSETS, offsets_gone)],
-            frees_space=True,
-            then=partial(self.offsets.apply, offsets_gone),
-        )
-        self.topics.apply(gone)
-        for waiter in waiters:
-            waiter()
-        await done
 
 
 def _end_process(error: BaseException) -> None:

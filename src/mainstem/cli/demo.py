@@ -199,8 +199,10 @@ async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show
         await process.wait()
     if verdict is None:
         raise MainstemError(f"the stream of orders ended without a verdict (exit code {process.returncode})")
+    from mainstem.broker.admin import delete_topic
+
     if made and not verdict["wrong"]:  # what is wrong stays, to be looked at
-        await app.broker.delete_topic(app.broker.topics.by_name[TOPIC])
+        await delete_topic(app.broker, app.broker.topics.by_name[TOPIC])
     return verdict
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.broker.admin import delete_topic
 from mainstem.broker.broker import Broker
 from mainstem.broker.groups import CommittedOffset, JoinRequest
 from mainstem.broker.options import DAY_MS, BrokerOptions
@@ -80,7 +81,7 @@ def test_a_commit_on_its_way_does_not_bring_back_the_offsets_of_a_deleted_topic(
         topic = await broker.create_topic("t")
         commit = asyncio.ensure_future(broker.groups.commit("g", [at(topic.id, 5, broker)]))
         await asyncio.sleep(0)
-        await broker.delete_topic(topic)
+        await delete_topic(broker, topic)
         await commit
         with pytest.raises(GroupNotFound):
             broker.groups.describe("g")
