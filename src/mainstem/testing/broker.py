@@ -19,16 +19,8 @@ from typing import Protocol
 
 from mainstem.config import load
 from mainstem.model.errors import InvalidRequest
+from mainstem.testing.settings import ORIGIN, TEST_SETTINGS
 
-# What a test wants differently: little disk, no waiting for members that never come, a quick end.
-TEST_SETTINGS: Mapping[str, object] = {
-    "journal.file_bytes": "16 MiB",
-    "journal.reserve_bytes": "1 MiB",
-    "groups.initial_rebalance_delay_ms": 0,
-    "groups.min_session_timeout_ms": 100,
-    "server.drain_timeout_ms": 500,
-}
-ORIGIN = "settings of Broker"
 ANY_PORT = "127.0.0.1:0"
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from mainstem.app import App
 from mainstem.config import load
 from mainstem.model.errors import InvalidRequest
-from mainstem.testing.broker import ORIGIN
+from mainstem.testing.settings import ORIGIN
 
 
 class ThreadRunner:
