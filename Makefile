@@ -34,8 +34,8 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(BIN)/lint-imports --no-logo --config tools/cycles.toml
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/lint-imports --no-cache --no-logo --config tools/cycles.toml
 	$(BIN)/vulture
 	$(BIN)/python tools/budgets.py
 
