@@ -337,6 +337,11 @@ class Log:
         return self.files.open_journal(file_id)
 
     @property
+    def no_space(self) -> bool:
+        """The disk had no room for the next journal file when it was last tried."""
+        return self._no_space
+
+    @property
     def sealed(self) -> tuple[Places, ...]:
         """Indexes of finished files, oldest first."""
         return self._tables[:-1]

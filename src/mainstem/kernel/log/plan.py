@@ -39,9 +39,12 @@ class UpkeepOptions:
     survey_every_ms: int = 60_000
     # Look-ups per slice of the owner's time: a few milliseconds.
     slice_steps: int = 4096
-    retry_ms: int = 5_000
-    max_retry_ms: int = 3_600_000
-    no_space_wait_ms: int = 30_000
+    # After a failure: twice as long each time. A full disk is often the reason, and is to be emptied soon;
+    # damage does not go away by itself.
+    retry_ms: int = 2_000
+    max_retry_ms: int = 30_000
+    damage_wait_ms: int = 3_600_000
+    no_space_wait_ms: int = 2_000
     max_keys: int = 1_000_000
 
 

@@ -169,8 +169,12 @@ class Upkeep:
         finished = (entry.file_id for entry in manifest.journals if entry.size)
         self._seen_ms = {file_id: self._seen_ms.get(file_id, self._now_ms) for file_id in finished}
         waited_ms = {file_id: self._now_ms - seen_ms for file_id, seen_ms in self._seen_ms.items()}
+        if self._log.no_space:
+            self._next_survey_ms = min(self._next_survey_ms, self._now_ms + options.no_space_wait_ms)
         if self._now_ms >= self._next_survey_ms:
-            self._next_survey_ms = self._now_ms + options.survey_every_ms
+            # A full disk is looked over more often: what was deleted meanwhile is what makes room.
+            every_ms = options.no_space_wait_ms if self._log.no_space else options.survey_every_ms
+            self._next_survey_ms = self._now_ms + every_ms
             yield from self._survey()
         ready = self._ready()
         choices = [
@@ -402,7 +406,7 @@ class Upkeep:
         assert isinstance(outcome, Failed)
         wait_ms = min(self._options.retry_ms << min(self._failures - 1, 20), self._options.max_retry_ms)
         if outcome.corrupt:
-            wait_ms = self._options.max_retry_ms
+            wait_ms = self._options.damage_wait_ms
         self._not_before_ms = self._now_ms + wait_ms
         report = events.error if outcome.corrupt else events.warning
         report("upkeep failed and will be tried again", what=what, why=outcome.error, wait_ms=wait_ms)
