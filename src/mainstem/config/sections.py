@@ -175,6 +175,11 @@ class Journal:
     reserve_bytes: int = setting(
         size_bytes(0), 64 * MIB, "Disk space held back so that a full disk still takes acks and deletes."
     )
+    cached_bytes: int = setting(
+        size_bytes(0),
+        1024 * MIB,
+        "How much of the newest journal files may stay in the page cache: what consumers close behind read.",
+    )
     reader_threads: int = setting(integer(1, 64), 2, "Threads for reads that must wait for the disk.")
     switch_interval_us: int = setting(
         integer(10, 100_000), 200, "How soon Python hands over to the writer thread (sys.setswitchinterval)."

@@ -53,6 +53,9 @@ class File(Protocol):
     def allocate(self, size: int) -> None:
         """Reserve space so that writes below `size` cannot run out of it; new bytes read as zero."""
 
+    def uncache(self) -> None:
+        """What is on disk need not be kept in memory too. Advice: it changes nothing but speed."""
+
     def close(self) -> None: ...
 
 

@@ -192,6 +192,9 @@ class MemoryFile:
             self._disk.take_space(size - self.size())
             self._disk.do(Extend(self.inode, size))
 
+    def uncache(self) -> None:
+        """Nothing: `all_cached` says what is in memory."""
+
     def close(self) -> None:
         """Nothing: as long as anyone holds the file, it can be read, as with a real descriptor."""
 

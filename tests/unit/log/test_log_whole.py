@@ -10,7 +10,7 @@ import pytest
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.entries import DeltaEntry
 from mainstem.kernel.log.journal import Append, NewPlace
-from mainstem.kernel.log.layout import FILE_HEAD, MAX_ATOMIC_BYTES, FrameKind, frame_head
+from mainstem.kernel.log.layout import FILE_HEAD, MAX_ATOMIC_BYTES, FrameKind, frame_head, journal_name
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.manifest import read_manifest
 from mainstem.model.batch import read_header
@@ -245,8 +245,8 @@ def test_a_read_is_no_more_than_asked_for_unless_its_first_batch_is(max_bytes):
 # --- with threads and a real disk --------------------------------------------------------------
 
 
-def open_on_disk(folder, replay, posted, failures) -> Log:
-    options = LogOptions(file_bytes=64 << 10, file_frames=1000)
+def open_on_disk(folder, replay, posted, failures, cached_bytes=1 << 30) -> Log:
+    options = LogOptions(file_bytes=64 << 10, file_frames=1000, cached_bytes=cached_bytes)
     OsDisk().make_folder(str(folder))
     return Log.open(
         OsDisk(),
@@ -317,6 +317,25 @@ def test_readers_on_other_threads_see_a_growing_log_without_gaps(tmp_path):
     assert not wrong
     assert not failures
     assert len(log.sealed) > 1
+
+
+def test_only_the_newest_files_stay_in_the_page_cache(tmp_path):
+    posted: queue.SimpleQueue = queue.SimpleQueue()
+    log = open_on_disk(tmp_path / "data", Replays(), posted, [], cached_bytes=200 << 10)
+    log.start()
+    for offset in range(500):
+        batch = encode_batch([Record(0, offset, None, b"v" * 800)], base_offset=offset)
+        log.append_batch(1, batch, NewPlace(1, offset, offset, offset, len(batch)), None)
+        function, round_ = posted.get()
+        function(round_)
+    log.background(lambda: None).result()
+    cached = [
+        OsDisk().open(log.files.path(journal_name(places.file_id))).pread_cached(100, 0) is not None
+        for places in log.sealed
+    ]
+    log.close()
+    assert len(cached) > 5
+    assert cached == [False] * (len(cached) - 3) + [True] * 3
 
 
 def test_a_data_folder_has_one_holder(tmp_path):

@@ -93,6 +93,9 @@ class OsFile:
         if size > have:
             os.posix_fallocate(self.fd, have, size - have)
 
+    def uncache(self) -> None:
+        os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)

@@ -179,6 +179,15 @@ class Files:
         finally:
             file.close()
 
+    def uncache(self, file_id: int) -> None:
+        """A journal file that is old enough to be read from the disk, if at all; it may be gone already."""
+        with contextlib.suppress(FileNotFoundError):
+            file = self.open_journal(file_id)
+            try:
+                file.uncache()
+            finally:
+                file.close()
+
     def drop(self, file_ids: set[int]) -> None:
         """Forget files, then delete them: a crash in between leaves only files that nobody names."""
 

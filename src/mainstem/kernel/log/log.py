@@ -7,9 +7,11 @@ other threads: it touches only tables that grow at their end or are replaced who
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -54,6 +56,8 @@ class LogOptions:
     file_frames: int = 1_000_000
     # The last part of the last file: only what frees space is let in there.
     reserve_bytes: int = 64 << 20
+    # Of the newest files; older ones leave the page cache, see `_uncache_old`.
+    cached_bytes: int = 1 << 30
 
 
 class Log:
@@ -96,6 +100,7 @@ class Log:
         self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
+        self._cached: deque[tuple[int, int]] = deque()  # finished files in the page cache, with their sizes
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -257,7 +262,19 @@ class Log:
         self.reader.use(active.file_id, active.file)
         file_id, size = sealed.file_id, sealed.position
         self.keep_house(lambda: self._finish_sealed(file_id, size))
+        self._uncache_old(file_id, size)
         self.prepare()
+
+    def _uncache_old(self, file_id: int, size: int) -> None:
+        """Give the memory of older files to the next ones.
+
+        Left alone, a fast writer fills all memory with pages that nobody reads, and each new one must be
+        found by the kernel first: that costs several times what writing to it does.
+        """
+        self._cached.append((file_id, size))
+        while self._cached and sum(size for _, size in self._cached) > self._options.cached_bytes:
+            old, _ = self._cached.popleft()
+            self.keep_house(partial(self.files.uncache, old))
 
     def _finish_sealed(self, file_id: int, size: int) -> None:
         self._unnamed_seals.append((file_id, size))

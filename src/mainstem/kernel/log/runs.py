@@ -105,6 +105,7 @@ class RunWriter:
             self._frame(FrameKind.MOVED, 0, b"".join(MOVED_BODY.pack(*entry) for entry in part))
         self._frame(FrameKind.SEAL, 0, b"")
         self._file.fsync()
+        self._file.uncache()  # what is merged is minutes old; the memory is worth more to what is written now
         self._file.close()
         path = f"{self._folder}/{places_name(self.file_id)}"
         self._sidecar.write(self._disk, path, self._end, self._links, moved)
