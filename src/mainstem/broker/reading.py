@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import Place, WouldBlock
-from mainstem.model.batch import read_header
+from mainstem.model.batch import BATCH_OVERHEAD, read_header
 from mainstem.model.errors import OffsetOutOfRange
-from mainstem.model.ports import Buffer
 from mainstem.model.records import first_at_or_after, max_timestamp_record
+from mainstem.model.slices import Chunk, FileSlice
 
-__all__ = ["Bounds", "PartitionRead", "Reading", "WouldBlock"]
+__all__ = ["Bounds", "Chunk", "FileSlice", "PartitionRead", "Reading", "WouldBlock"]
 
 
 class PartitionRead(NamedTuple):
@@ -22,7 +23,7 @@ class PartitionRead(NamedTuple):
     last_stable_offset: int
     log_start: int
     aborted: list[tuple[int, int]] | None  # (producer id, first offset); None for read-uncommitted
-    batches: list[Buffer]
+    batches: Sequence[Chunk]
     size: int
 
 
@@ -46,7 +47,9 @@ class Reading:
         looked at on the loop, which changes them, and only files are read in another thread.
         """
         bounds = self.bounds(partition, offset, committed)
-        batches = self.batches(partition.id, offset, max_bytes, bounds.upto, wait=False)
+        batches: Sequence[Chunk] = ()
+        if offset < bounds.upto and max_bytes > 0:
+            batches = self._log.chunks(partition.id, offset, max_bytes, bounds.upto)
         return self.result(partition, offset, committed, bounds, batches)
 
     def bounds(self, partition: Partition, offset: int, committed: bool) -> Bounds:
@@ -56,16 +59,14 @@ class Reading:
         stable = partition.last_stable_offset()
         return Bounds(high, stable, partition.log_start, stable if committed else high)
 
-    def batches(
-        self, partition_id: int, offset: int, max_bytes: int, upto: int, *, wait: bool
-    ) -> list[Buffer]:
-        """With wait=True it may run in any thread."""
+    def batches(self, partition_id: int, offset: int, max_bytes: int, upto: int) -> Sequence[Chunk]:
+        """May wait for the disk, and run in any thread."""
         if offset >= upto or max_bytes <= 0:
-            return []
-        return self._log.read(partition_id, offset, max_bytes, upto, wait=wait)
+            return ()
+        return self._log.read(partition_id, offset, max_bytes, upto, wait=True)
 
     def result(
-        self, partition: Partition, offset: int, committed: bool, bounds: Bounds, batches: list[Buffer]
+        self, partition: Partition, offset: int, committed: bool, bounds: Bounds, batches: Sequence[Chunk]
     ) -> PartitionRead:
         if offset < partition.log_start:
             # Trimmed while it was read: which transactions were aborted there is not known any more.
@@ -74,7 +75,9 @@ class Reading:
         if committed:
             aborted = []
             if batches and partition.producers is not None:
-                last = read_header(batches[-1]).last_offset
+                final = batches[-1]
+                head = final.read(0, BATCH_OVERHEAD) if isinstance(final, FileSlice) else final
+                last = read_header(head).last_offset
                 aborted = partition.producers.aborted_between(offset, last + 1)
         size = sum(map(len, batches))
         high, stable, log_start, _ = bounds

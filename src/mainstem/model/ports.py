@@ -41,6 +41,15 @@ class File(Protocol):
     def pread_cached(self, size: int, position: int) -> bytes | None:
         """Like pread, but None when the bytes are not all in memory: never waits for the disk."""
 
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether these bytes seem to be in memory, from looking at some of them; False if nobody knows."""
+
+    def send(self, socket_fd: int, size: int, position: int) -> int:
+        """Pass bytes on to a socket that does not wait; how many it took.
+
+        0 if it takes none now, is broken, or cannot be fed from this file: who writes to it will see.
+        """
+
     def pwritev(self, chunks: Sequence[Buffer], position: int) -> None:
         """Writes all chunks, in order, from `position` on."""
 

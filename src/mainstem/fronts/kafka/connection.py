@@ -19,18 +19,17 @@ from typing import Protocol
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.dispatch import Answer, Dispatcher
 from mainstem.fronts.kafka.inbox import Inbox
+from mainstem.fronts.kafka.sending import plain_socket, send
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
-from mainstem.model.ports import Buffer
+from mainstem.model.slices import Chunk
 from mainstem.wire.kafka.apis import ApiKey
 
 events = get_log(__name__)
 
 MAX_IN_FLIGHT = 128
 MAX_IN_FLIGHT_BYTES = 16 << 20
-# Answers up to this size together are joined into one write.
-SMALL_WRITE = 64 << 10
 LARGE_FRAME = 1 << 20
 # Bytes of later requests that may wait in memory while an earlier one is being answered.
 MAX_WAITING_BYTES = 64 << 10
@@ -60,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox = Inbox(dispatcher.max_bytes_before_authentication)
         self._answers: deque[Answer] = deque()
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else
+        self._plain_socket = -1
         self._paused_reading = False
         self._paused_writing = False
         self._reserved = 0
@@ -78,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._plain_socket = plain_socket(transport)
         peername = transport.get_extra_info("peername") or ("local", 0)
         sockname = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
         self.peer = f"{peername[0]}:{peername[1]}"
@@ -178,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send from the front of the line what can be sent, in one write if it is small."""
         self._send_planned = False
         answers = self._answers
-        chunks: list[Buffer] = []
+        chunks: list[Chunk] = []
         before = len(answers)
         while answers and answers[0].chunks is not None:
             answer = answers.popleft()
@@ -209,14 +210,16 @@ class Connection(asyncio.BufferedProtocol):
         if answer.held:
             self.session.listener.answers.held -= answer.held
 
-    def _write(self, chunks: list[Buffer]) -> None:
+    def _write(self, chunks: list[Chunk]) -> None:
         if self._closed:
             return
-        if len(chunks) > 1 and sum(map(len, chunks)) <= SMALL_WRITE:
-            self._transport.write(b"".join(chunks))
-        else:
-            for chunk in chunks:
-                self._transport.write(chunk)
+        try:
+            send(self._transport, self._plain_socket, chunks)
+        except (MainstemError, OSError) as error:
+            # Of a file. Its head is on the way already: all that is left is not to send wrong bytes after it.
+            events.error("an answer could not be sent whole", peer=self.peer, error=error)
+            self.fail("internal error")
+            return
         if self._paused_writing:
             self._count_unsent()
 

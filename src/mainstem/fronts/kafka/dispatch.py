@@ -24,7 +24,7 @@ from mainstem.model.errors import (
     UnsupportedVersion,
 )
 from mainstem.model.logs import get_log
-from mainstem.model.ports import Buffer
+from mainstem.model.slices import Chunk
 from mainstem.wire.kafka.api_versions import ApiVersionsResponse
 from mainstem.wire.kafka.apis import SPECS, ApiKey, ApiSpec
 from mainstem.wire.kafka.codec import decoder
@@ -65,7 +65,7 @@ class Answer:
 
     def __init__(self, on_ready: Callable[[], None], *, may_be_followed: bool = False) -> None:
         self._on_ready = on_ready
-        self.chunks: list[Buffer] | None = None
+        self.chunks: list[Chunk] | None = None
         self.failure: str | None = None
         self.may_be_followed = may_be_followed
         self.request_bytes = 0
@@ -75,7 +75,7 @@ class Answer:
         self.cancelled = False
         self.on_cancel: Callable[[], object] | None = None
 
-    def ready(self, chunks: list[Buffer]) -> None:
+    def ready(self, chunks: list[Chunk]) -> None:
         self.chunks = chunks
         # Whoever can be cancelled knows this answer: a cycle that would keep its bytes until collected.
         self.on_cancel = None
@@ -246,7 +246,7 @@ class Dispatcher:
             answer.ready(chunks)
 
 
-def _framed(spec: ApiSpec, header: RequestHeader, response: Any) -> list[Buffer]:
+def _framed(spec: ApiSpec, header: RequestHeader, response: Any) -> list[Chunk]:
     version, correlation_id = header.api_version, header.correlation_id
     if isinstance(response, Encoded):
         body = response.body

@@ -14,6 +14,9 @@ from mainstem.model.ports import Buffer
 MAX_BUFFERS = 1024
 # Reads of pages that are not in memory return at once with this flag; absent on kernels without it.
 NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+# Memory is looked at in steps of this size to tell whether a stretch of a file is there. What is missed in
+# between costs a wait for the disk, nothing else.
+PROBE_STEP = 256 << 10
 
 
 class OsFile:
@@ -58,6 +61,24 @@ class OsFile:
             return None
         # A bytearray is handed out as bytes would be: nobody writes to what was read.
         return buffer if got == size else None  # type: ignore[return-value]
+
+    def is_cached(self, size: int, position: int) -> bool:
+        if not self._nowait:
+            return False
+        fd, probe, last = self.fd, [bytearray(1)], position + size - 1
+        try:
+            for at in range(position, last, PROBE_STEP):
+                if os.preadv(fd, probe, at, NOWAIT) != 1:
+                    return False
+            return os.preadv(fd, probe, last, NOWAIT) == 1
+        except OSError:
+            return False
+
+    def send(self, socket_fd: int, size: int, position: int) -> int:
+        try:
+            return os.sendfile(socket_fd, self.fd, position, size)
+        except OSError:
+            return 0
 
     def pwritev(self, chunks: Sequence[Buffer], position: int) -> None:
         for first in range(0, len(chunks), MAX_BUFFERS):

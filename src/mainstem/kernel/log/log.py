@@ -37,6 +37,7 @@ from mainstem.model.errors import BodyGone, CorruptFile, DiskFull, StorageFailed
 from mainstem.model.logs import get_log
 from mainstem.model.meters import Histogram
 from mainstem.model.ports import Buffer, Disk, File
+from mainstem.model.slices import Chunk
 
 events = get_log(__name__)
 
@@ -94,7 +95,7 @@ class Log:
         self.files.fill_pays = lambda: self._round_bytes < LARGE_ROUND
         self.rounds_written = 0
         self.reader = BodyReader(self._open_body)
-        self.reader.use(recovered.active.file_id, recovered.active.file)
+        self.reader.use_written(recovered.active.file_id, recovered.active.file, recovered.active.position)
         # Files out of use whose bodies some link may still name; they hold no places.
         self._retired: tuple[Places, ...] = tuple(recovered.retired)
         self._note_files(self._tables)
@@ -259,7 +260,7 @@ class Log:
         self._tables = (*self._tables, self._table)
         self._file_ids.add(active.file_id)
         self._active = active
-        self.reader.use(active.file_id, active.file)
+        self.reader.use_written(active.file_id, active.file, 0)
         file_id, size = sealed.file_id, sealed.position
         self.keep_house(lambda: self._finish_sealed(file_id, size))
         self._uncache_old(file_id, size)
@@ -440,6 +441,11 @@ class Log:
                 # On another thread than the owner's: a merge may have put other files in place meanwhile.
                 if tables is self._tables:
                     raise
+
+    def chunks(self, partition: int, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
+        """As read without waiting, for sending: large batches may be slices of their files, one each."""
+        found = self.places(partition, offset, max_bytes, upto)
+        return self.reader.chunks(found) if found else []
 
     def while_files_change(self, work: Callable[[], Answer]) -> Answer:
         """For several look-ups in a row on another thread: again, if a merge took files away meanwhile."""

@@ -9,10 +9,12 @@ from crc32c import crc32c
 
 from mainstem.kernel.log.layout import Link, unpack_link, unpack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
+from mainstem.kernel.log.sound import LARGE_BATCH, SoundBatches
 from mainstem.model.batch import LENGTH_END, MAGIC, place_batch, read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Buffer, File
 from mainstem.model.records import slice_batch
+from mainstem.model.slices import Chunk, FileSlice
 
 # The part of a batch header that a reader checks: base offset 8 | length 4 | epoch 4 | magic 1 | crc 4.
 # The crc covers what follows it.
@@ -33,15 +35,22 @@ class BodyReader:
         self._moved: dict[BodyId, BodyId] = {}
         # Files that were forgotten: a late reader on another thread must not keep one open for good.
         self._gone: set[int] = set()
+        self._sound = SoundBatches()
 
     def use(self, file_id: int, file: File) -> None:
         """A file that is open already."""
         self._files[file_id] = file
 
+    def use_written(self, file_id: int, file: File, position: int) -> None:
+        """A file that is open and from `position` on written by this process, with batches it has checked."""
+        self.use(file_id, file)
+        self._sound.written_from(file_id, position)
+
     def forget(self, file_id: int) -> None:
         """The descriptor closes itself once the last read that holds it is over."""
         self._gone.add(file_id)
         self._files.pop(file_id, None)
+        self._sound.forget(file_id)
 
     def use_moved(self, moved: dict[BodyId, BodyId]) -> None:
         """Where bodies that were written elsewhere lie now; replaces what was known before."""
@@ -60,6 +69,28 @@ class BodyReader:
             if file_id in self._gone:
                 self._files.pop(file_id, None)
         return file
+
+    def chunks(self, places: list[Place]) -> list[Chunk]:
+        """As `batches` without waiting, but a large batch that is known to be sound is not even read.
+
+        A slice stands for exactly one batch. On the owner's thread only.
+        """
+        found: list[Chunk] = []
+        unread: list[Place] = []
+        for place in places:
+            if place.size >= LARGE_BATCH and not place.link and self._sound.holds(place):
+                file = self.file(place.file_id)
+                if file.is_cached(place.size, place.position):
+                    if unread:
+                        found += self.batches(unread, False)
+                        unread = []
+                    found.append(FileSlice(file, place.position, place.size))
+                    continue
+                self._sound.forget(place.file_id)
+            unread.append(place)
+        if unread:
+            found += self.batches(unread, False)
+        return found
 
     def batches(self, places: list[Place], wait: bool) -> list[Buffer]:
         """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk."""
@@ -111,6 +142,8 @@ class BodyReader:
         ):
             why = "is not the one that the index names"
         else:
+            if place.size >= LARGE_BATCH:
+                self._sound.note(place)
             return batch
         path = self.file(place.file_id).path
         raise CorruptFile(path, place.position, f"the batch at offset {place.base} {why}")

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Sequence
 
 from mainstem.model.errors import InvalidRequest
+from mainstem.model.slices import Chunk
 from mainstem.wire.kafka.primitives import (
     Buffer,
     Malformed,
@@ -44,7 +45,7 @@ ProduceResult = tuple[int, int, int, int, int, Refusal | None]
 FetchPartition = tuple[int, int, int, int, int]
 # partition, error code, high watermark, last stable offset, log start offset,
 # aborted transactions as (producer id, first offset), records in pieces
-FetchResult = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Sequence[Buffer]]
+FetchResult = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Sequence[Chunk]]
 
 _PRODUCE_FLEXIBLE = 9
 _FETCH_FLEXIBLE = 12
@@ -435,10 +436,10 @@ def encode_fetch_response(
     error_code: int,
     session_id: int,
     topics: Sequence[tuple[Topic, Sequence[FetchResult]]],
-) -> list[Buffer | bytearray]:
+) -> list[Chunk]:
     """A whole Fetch response frame, versions 4 to 18, as chunks to be written in order.
 
-    The records of a partition are passed on as the buffers they came in.
+    The records of a partition are passed on as the chunks they came in.
     """
     flexible = version >= _FETCH_FLEXIBLE
     if flexible:
@@ -449,7 +450,7 @@ def encode_fetch_response(
         out += _ERROR_SESSION(error_code, session_id)
     _put_count(out, len(topics), flexible)
     first = out
-    chunks: list[Buffer | bytearray] = []
+    chunks: list[Chunk] = []
     total = -4  # the size does not count itself
     for topic, partitions in topics:
         _put_topic(out, topic, flexible)

@@ -7,17 +7,17 @@ come from the disk is read by a reader thread; what is not there yet is waited f
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
-from mainstem.broker.reading import Bounds, PartitionRead, Reading, WouldBlock
+from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, WouldBlock
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
 from mainstem.fronts.kafka.dispatch import Answer
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import FencedLeaderEpoch, MainstemError, StorageError, UnknownLeaderEpoch
 from mainstem.model.logs import get_log
-from mainstem.model.ports import Buffer
 from mainstem.wire.kafka.frames import RequestHeader
 from mainstem.wire.kafka.hot import FetchQuery, FetchResult, Topic, encode_fetch_response, parse_fetch
 
@@ -42,7 +42,7 @@ class _Part:
         self.max_bytes = max_bytes
         self.partition: Partition | None = None
         self.bounds: Bounds | None = None
-        self.batches: list[Buffer] = []
+        self.batches: Sequence[Chunk] = ()
         self.size = 0
         self.error: Exception | None = None
 
@@ -56,7 +56,7 @@ def _read_files(reading: Reading, parts: list[_Part], left: int) -> None:
         room = min(part.max_bytes, left) if total == 0 or left > 0 else 0
         room = max(room, 1) if total == 0 else room
         try:
-            part.batches = reading.batches(part.partition.id, part.offset, room, part.bounds.upto, wait=True)
+            part.batches = reading.batches(part.partition.id, part.offset, room, part.bounds.upto)
         except (MainstemError, OSError) as error:
             part.error = error
         part.size = sum(map(len, part.batches))
