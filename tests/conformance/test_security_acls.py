@@ -456,3 +456,12 @@ def test_an_allowing_default_ends_where_a_rule_speaks(files):
         assert alice.cluster(["ruled"]).topics["ruled"].error_code == TOPIC
         with client(broker, "bob") as bob:
             assert may_write(bob, "ruled")
+
+
+def test_a_right_taken_away_counts_for_the_next_request_of_a_busy_producer(broker, admin, alice):
+    make_topic(broker, "busy")
+    set_rules(admin, rule("busy", "DESCRIBE"), rule("busy", "WRITE"))
+    for _ in range(4):
+        write(alice, "busy")
+    set_rules(admin, rule("busy", "WRITE", permission=DENY))
+    assert refusal(write, alice, "busy") == TOPIC

@@ -31,7 +31,7 @@ from mainstem.broker.topics import (
 from mainstem.broker.transactions import Transactions
 from mainstem.kernel.groups.offsets import GroupOffsets, OffsetDelta
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.kernel.log.journal import Round
+from mainstem.kernel.log.journal import BatchAppend, Round
 from mainstem.kernel.txn.coordinator import TransactionCoordinator
 from mainstem.kernel.txn.deltas import CoordinatorDelta, PartitionProducersState
 from mainstem.kernel.txn.producers import PartitionProducers
@@ -230,10 +230,15 @@ class Broker:
         partitions = self.topics.partitions
         woken: set[Callable[[], None]] | None = None
         for append in done.appends:
-            for place in append.places:
-                partition = partitions.get(place.partition)
+            reached: tuple[tuple[int, int], ...]
+            if isinstance(append, BatchAppend):
+                reached = ((append.subject, append.last),)
+            else:
+                reached = tuple((place.partition, place.last) for place in append.places)
+            for partition_id, last in reached:
+                partition = partitions.get(partition_id)
                 if partition is not None:
-                    partition.high_watermark = place.last + 1
+                    partition.high_watermark = last + 1
                     if partition.waiters is not None:
                         woken = partition.waiters | woken if woken else set(partition.waiters)
         if woken:

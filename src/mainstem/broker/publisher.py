@@ -7,7 +7,6 @@ from typing import Any
 
 from mainstem.broker.partition import Partition
 from mainstem.broker.store import Section
-from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.batch import TRANSACTIONAL_BIT, BatchHeader, check_batch, place_batch, stamp_append_time
@@ -51,51 +50,54 @@ class Publisher:
         policy = partition.topic.policy
         header = check_batch(batch, policy.max_message_bytes)
         now_ms = self._clock.now_ms()
+        max_timestamp_ms = header.max_timestamp_ms
         append_time = NO_APPEND_TIME
         if policy.append_time:
-            append_time = now_ms
-        elif header.max_timestamp_ms > now_ms + policy.after_max_ms or (
+            append_time = max_timestamp_ms = now_ms
+        elif max_timestamp_ms > now_ms + policy.after_max_ms or (
             policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms
         ):
             raise InvalidTimestamp(
-                f"timestamp {header.max_timestamp_ms} is too far from the broker's {now_ms}; see "
+                f"timestamp {max_timestamp_ms} is too far from the broker's {now_ms}; see "
                 "message.timestamp.after.max.ms and message.timestamp.before.max.ms"
             )
         if policy.compact:
             check_records(batch, need_keys=True)
         if policy.codec is not None and header.codec != policy.codec:
             batch = _recompressed(batch, policy.codec, policy.max_message_bytes)
-        if header.producer_id >= 0:
+        idempotent = header.producer_id >= 0
+        if idempotent:
             duplicate_of = self._check_producer(partition, header, now_ms, join_transaction)
             if duplicate_of is not None:
                 self._wait_for(partition, duplicate_of + header.record_count, done)
                 return duplicate_of, append_time
-        self._log.check_room(len(batch))
-        base = partition.next_offset
+        size = len(batch)
+        self._log.check_room(size)
         if append_time >= 0:
             stamp_append_time(batch, now_ms)
-        last = base + header.last_offset_delta
-        max_timestamp_ms = append_time if append_time >= 0 else header.max_timestamp_ms
+        base = partition.next_offset
+        count = header.record_count
         place_batch(batch, base, partition.epochs[-1][0])
-        partition.next_offset = last + 1
-        self.messages += header.record_count
-        self.bytes += len(batch)
-        if header.producer_id >= 0:
-            self._producers(partition).appended(
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.record_count,
-                base,
-                header.attributes & TRANSACTIONAL_BIT != 0,
-                now_ms,
-            )
-        place = NewPlace(partition.id, base, last, max_timestamp_ms, len(batch))
-        if policy.early and self._may_be_early(partition, last):
-            self._log.append_batch_early(partition.id, batch, place, done)
-        else:
-            self._log.append_batch(partition.id, batch, place, done)
+        partition.next_offset = base + count
+        self.messages += count
+        self.bytes += size
+        if idempotent:
+            self._note_producer(partition, header, base, now_ms)
+        last = base + count - 1
+        early = policy.early and self._may_be_early(partition, last)
+        self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
         return base, append_time
+
+    def _note_producer(self, partition: Partition, header: BatchHeader, base: int, now_ms: int) -> None:
+        self._producers(partition).appended(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.record_count,
+            base,
+            header.attributes & TRANSACTIONAL_BIT != 0,
+            now_ms,
+        )
 
     def _may_be_early(self, partition: Partition, last: int) -> bool:
         """Whether the offset is known on disk as taken. If not, a block is reserved and this batch waits."""

@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.entries import DeltaEntry
-from mainstem.kernel.log.journal import Append, NewPlace
+from mainstem.kernel.log.journal import Append
 from mainstem.kernel.log.layout import FILE_HEAD, MAX_ATOMIC_BYTES, FrameKind, frame_head, journal_name
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.manifest import read_manifest
@@ -206,8 +206,7 @@ def test_the_first_batch_at_or_after_a_time_is_exact_across_files_with_unsorted_
     times = [50, 10, 70, 20, 60, 90, 5, 80]
     for offset, timestamp_ms in enumerate(times):
         batch = encode_batch([Record(0, timestamp_ms, None, b"v" * 1000)], base_offset=offset)
-        place = NewPlace(1, offset, offset, timestamp_ms, len(batch))
-        log.log.append_batch(1, batch, place, None)
+        log.log.append_batch(1, batch, offset, offset, timestamp_ms, None)
         log.turn()
     assert log.log.sealed
     for timestamp_ms in range(0, 100, 5):
@@ -307,7 +306,7 @@ def test_readers_on_other_threads_see_a_growing_log_without_gaps(tmp_path):
         reader.start()
     for offset in range(250):
         batch = encode_batch([Record(0, offset, None, b"v" * 800)], base_offset=offset)
-        log.append_batch(1, batch, NewPlace(1, offset, offset, offset, len(batch)), None)
+        log.append_batch(1, batch, offset, offset, offset, None)
         function, round_ = posted.get()
         function(round_)
     over.set()
@@ -325,7 +324,7 @@ def test_only_the_newest_files_stay_in_the_page_cache(tmp_path):
     log.start()
     for offset in range(500):
         batch = encode_batch([Record(0, offset, None, b"v" * 800)], base_offset=offset)
-        log.append_batch(1, batch, NewPlace(1, offset, offset, offset, len(batch)), None)
+        log.append_batch(1, batch, offset, offset, offset, None)
         function, round_ = posted.get()
         function(round_)
     log.background(lambda: None).result()

@@ -151,12 +151,14 @@ class House:
 
     def append_batch(self, partition: int, batch: bytes) -> tuple[int, int]:
         header = read_header(batch)
-        place = NewPlace(
-            partition, header.base_offset, header.last_offset, header.max_timestamp_ms, len(batch)
-        )
         where: list[tuple[int, int]] = []
         self.log.append_batch(
-            partition, batch, place, lambda done: where.append((done.file_id, done.position))
+            partition,
+            batch,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp_ms,
+            lambda done: where.append((done.file_id, done.position)),
         )
         self.log.run_pending()
         self._expect(partition, batch, header.last_offset + 1)

@@ -15,6 +15,10 @@ MAX_REMEMBERED = 20_000
 class Access(Protocol):
     """Operations and kinds are Kafka's words in lower case: "read", "topic"."""
 
+    @property
+    def version(self) -> int:
+        """Another number once decisions may have changed, for caches."""
+
     def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool: ...
 
     def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
@@ -23,6 +27,8 @@ class Access(Protocol):
 
 class OpenAccess:
     """Everybody may do everything: authentication is off and nobody asked for more."""
+
+    version = 0
 
     def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
         return True
@@ -44,6 +50,10 @@ class AclAccess:
         self._default = allow_by_default
         # With the version of the rules they follow from, as one value: threads see both change at once.
         self._memory: tuple[int, dict[tuple[str, str, str, str, str], bool]] = (acls.version, {})
+
+    @property
+    def version(self) -> int:
+        return self._acls.version
 
     def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
         # The dictionary is replaced, never cleared: a thread that decided by the old rules writes what it

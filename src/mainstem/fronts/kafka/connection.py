@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.budget import Budget
-from mainstem.fronts.kafka.dispatch import Answer, Dispatcher
+from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.inbox import Inbox
 from mainstem.fronts.kafka.sending import plain_socket, send
 from mainstem.fronts.kafka.session import Session
@@ -28,6 +29,7 @@ from mainstem.wire.kafka.apis import ApiKey
 
 events = get_log(__name__)
 
+PRODUCE = int(ApiKey.PRODUCE)
 MAX_IN_FLIGHT = 128
 MAX_IN_FLIGHT_BYTES = 16 << 20
 LARGE_FRAME = 1 << 20
@@ -124,9 +126,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Take as many requests as may be under way; then decide whether to go on reading."""
+        next_frame = self._inbox.next_frame
         try:
             while not self._closed and self._may_take():
-                frame = self._inbox.next_frame()
+                frame = next_frame()
                 if frame is None:
                     break
                 self._take(frame)
@@ -149,10 +152,12 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if len(answers) >= MAX_IN_FLIGHT or self._in_flight_bytes >= MAX_IN_FLIGHT_BYTES:
             return False
-        return self._inbox.peek_int16() == ApiKey.PRODUCE
+        return self._inbox.peek_int16() == PRODUCE
 
     def _take(self, frame: memoryview) -> None:
-        reserved, self._reserved = self._reserved, 0
+        reserved = self._reserved
+        if reserved:
+            self._reserved = 0
         try:
             answer = self._dispatcher.start(self.session, frame, self._on_ready)
         except BaseException:
@@ -160,14 +165,15 @@ class Connection(asyncio.BufferedProtocol):
             raise
         if answer is None:
             self._server.budget.release(reserved)
-        else:
-            answer.request_bytes = len(frame)
-            answer.reserved = reserved
-            answer.slab = self._inbox.slab
-            self._in_flight_bytes += len(frame)
-            self._answers.append(answer)
-            if answer.chunks is not None:
-                self._on_ready()
+            return
+        size = len(frame)
+        answer.request_bytes = size
+        answer.reserved = reserved
+        answer.slab = self._inbox.slab
+        self._in_flight_bytes += size
+        self._answers.append(answer)
+        if answer.chunks is not None:
+            self._on_ready()
 
     def _on_ready(self) -> None:
         """An answer is there. Several become ready in one turn: they are sent together after it."""
@@ -181,17 +187,24 @@ class Connection(asyncio.BufferedProtocol):
         answers = self._answers
         chunks: list[Chunk] = []
         before = len(answers)
-        while answers and answers[0].chunks is not None:
-            answer = answers.popleft()
-            self._settle(answer)
+        give_back = self._inbox.give_back
+        while answers:
+            answer = answers[0]
+            ready = answer.chunks
+            if ready is None:
+                break
+            answers.popleft()
+            self._in_flight_bytes -= answer.request_bytes
+            if answer.reserved or answer.held:
+                self._settle(answer)
             if answer.may_be_followed and answer.slab is not None:
                 # Only Produce is known to keep no view of its request once it is answered.
-                self._inbox.give_back(answer.slab)
+                give_back(answer.slab)
             if answer.failure is not None:
                 self._write(chunks)
                 self.fail(answer.failure)
                 return
-            chunks += answer.chunks or ()
+            chunks += ready
         # An answer may be silent: it only held its place in line.
         if len(answers) < before and not self._closed:
             self._write(chunks)
@@ -204,7 +217,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _settle(self, answer: Answer) -> None:
         """It is about to be sent, or never will be: give back what was held for it."""
-        self._in_flight_bytes -= answer.request_bytes
         if answer.reserved:
             self._server.budget.release(answer.reserved)
         if answer.held:

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from mainstem.broker.access.certificate import principal_of_certificate
+from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import UNSUPPORTED_VERSION
 from mainstem.fronts.kafka.encoding import Encoded
-from mainstem.fronts.kafka.inbox import Slab
 from mainstem.fronts.kafka.session import Listener, Request, Session
 from mainstem.fronts.kafka.versions import api_versions
 from mainstem.model.errors import (
@@ -47,53 +47,6 @@ Handler = Callable[[Request, Any], Awaitable[Any]]
 RawLogin = Callable[[Session, bytes], Awaitable[bytes]]
 
 
-class Answer:
-    """An answer in the making: `chunks` once it is there. `failure` closes the connection instead."""
-
-    __slots__ = (
-        "_on_ready",
-        "cancelled",
-        "chunks",
-        "failure",
-        "held",
-        "may_be_followed",
-        "on_cancel",
-        "request_bytes",
-        "reserved",
-        "slab",
-    )
-
-    def __init__(self, on_ready: Callable[[], None], *, may_be_followed: bool = False) -> None:
-        self._on_ready = on_ready
-        self.chunks: list[Chunk] | None = None
-        self.failure: str | None = None
-        self.may_be_followed = may_be_followed
-        self.request_bytes = 0
-        self.reserved = 0  # of the budget for large requests
-        self.held = 0  # bytes that count as held in memory until they are handed to the transport
-        self.slab: Slab | None = None  # that the request lies in
-        self.cancelled = False
-        self.on_cancel: Callable[[], object] | None = None
-
-    def ready(self, chunks: list[Chunk]) -> None:
-        self.chunks = chunks
-        # Whoever can be cancelled knows this answer: a cycle that would keep its bytes until collected.
-        self.on_cancel = None
-        if not self.cancelled:
-            self._on_ready()
-
-    def fail(self, why: str) -> None:
-        self.failure = why
-        self.ready([])
-
-    def cancel(self) -> None:
-        """The connection is gone: nobody waits for this any more."""
-        self.cancelled = True
-        if self.on_cancel is not None:
-            self.on_cancel()
-            self.on_cancel = None
-
-
 # Starts a hot request: (session, header, frame, body position, answer) -> the answer, if there will be one.
 HotHandler = Callable[[Session, RequestHeader, memoryview, int, Answer], Answer | None]
 
@@ -122,6 +75,7 @@ class Dispatcher:
         self.max_bytes_before_authentication = max_bytes_before_authentication
         requests = listener.broker.meters.counter("mainstem_kafka_requests", "Requests taken, by API", "api")
         self._counters = {key: requests.at(SPECS[key].name) for key in self._versions}
+        self._produced = self._counters[ApiKey.PRODUCE]
         self._tasks: set[asyncio.Task[None]] = set()
 
     def new_session(self, host: str, dialled: tuple[str, int], certificate: bytes | None = None) -> Session:
@@ -147,6 +101,11 @@ class Dispatcher:
             answer = Answer(on_ready)
             self._spawn(self._run_raw(session, bytes(frame), answer), answer)
             return answer
+        if session.repeats is not None:
+            repeated = session.repeats.start(frame, on_ready)
+            if repeated is not None:
+                self._produced.value += 1
+                return repeated
         header, position = decode_request_header(frame)
         key = header.api_key
         versions = self._versions.get(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mainstem.broker.access import ANONYMOUS, Access
 from mainstem.broker.access.sasl import Authenticator, Exchange
@@ -10,6 +11,9 @@ from mainstem.broker.broker import Broker
 from mainstem.fronts.kafka.budget import AnswerRoom
 from mainstem.model.errors import NotAuthorized
 from mainstem.wire.kafka.apis import ApiKey
+
+if TYPE_CHECKING:
+    from mainstem.fronts.kafka.repeated import Repeats
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class Session:
     exchange: Exchange | None = None  # a login under way
     takes_raw_tokens: bool = False  # the next frame is a SASL token without a header
     logged_in: bool = False  # by SASL; a certificate may be replaced by a login, a login only renewed
+    repeats: Repeats | None = None  # of Produce requests
     ending: str = ""  # why the connection is to be closed once the answers so far are sent
 
     @property

@@ -84,6 +84,13 @@ class Files:
         except IndexError:  # the writer may take it at any moment
             return 0
 
+    @property
+    def next_filled(self) -> bool:
+        try:
+            return self._ready[0].filled
+        except IndexError:
+            return False
+
     def prepare_next(self, *, zero: bool) -> None:
         """Have a file ready before it is needed; OSError when the disk has no room for it.
 
@@ -91,10 +98,9 @@ class Files:
         """
         with self._preparing:
             if not self._ready:
-                ready = self._create_journal()
-                self._ready.append(ready)
-                if zero:
-                    self._fill(ready.file)
+                self._ready.append(self._create_journal())
+            if zero and not self._ready[0].filled:
+                self._fill(self._ready[0])
 
     def adopt_next(self, ready: JournalFile) -> None:
         """A file that recovery found prepared and unused; they are used in the order of the manifest."""
@@ -148,14 +154,15 @@ class Files:
             self.manifest = replace(self.manifest, next_file_id=file_id + 1)
             return file_id
 
-    def _fill(self, file: File) -> None:
-        for at in range(FILE_HEAD.size, self.file_bytes, len(ZERO_PIECE)):
+    def _fill(self, ready: JournalFile) -> None:
+        for at in range(FILE_HEAD.size, ready.capacity, len(ZERO_PIECE)):
             if self._hurry.is_set() or not self.fill_pays():
                 return
-            file.pwritev([ZERO_PIECE[: self.file_bytes - at]], at)
+            ready.file.pwritev([ZERO_PIECE[: ready.capacity - at]], at)
             # Piece by piece, so that a round never waits behind the whole file.
-            file.fdatasync()
+            ready.file.fdatasync()
             self._hurry.wait(FILL_PAUSE_S)
+        ready.filled = True
 
     # --- ends of files -------------------------------------------------------------------------
 

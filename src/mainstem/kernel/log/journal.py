@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from time import perf_counter
+from typing import Protocol
 
 from crc32c import crc32c
 
@@ -36,10 +37,13 @@ from mainstem.model.ports import Buffer, File
 MAX_ROUND_BYTES = 16 << 20
 ROUND_FRAME_BYTES = FRAME_HEAD_BYTES + ROUND.size
 SEAL_FRAME_BYTES = FRAME_HEAD_BYTES
+# A file that was not filled with zeros is left for one that was, if it has more room than this.
+WORTH_LEAVING_BYTES = 64 << 20
+BATCH = int(FrameKind.BATCH)  # plain, which is faster to handle
 
 
 class NewPlace:
-    """A place that an append creates; `at` is where its bytes start within the append's payload."""
+    """A place that an entry of an atomic append creates; `at` is where its bytes start in the payload."""
 
     __slots__ = ("at", "base", "body", "last", "link", "max_timestamp_ms", "partition", "size")
 
@@ -82,10 +86,36 @@ class Append:
         self.position = 0
 
 
-class JournalFile:
-    """A journal file that is written or ready to be written."""
+class BatchAppend(Append):
+    """A batch in a frame of its own, with its one place: the append that there are most of."""
 
-    __slots__ = ("capacity", "file", "file_id", "frames", "position")
+    __slots__ = ("base", "last", "max_timestamp_ms")
+
+    def __init__(
+        self,
+        partition: int,
+        batch: Buffer,
+        base: int,
+        last: int,
+        max_timestamp_ms: int,
+        done: Callable[[Append], None] | None,
+        early: bool,
+    ) -> None:
+        self.kind = BATCH
+        self.subject = partition
+        self.payload = batch
+        self.places = ()
+        self.done = done
+        self.early = early
+        self.base = base
+        self.last = last
+        self.max_timestamp_ms = max_timestamp_ms
+
+
+class JournalFile:
+    """A journal file that is written or ready to be. `filled`: every byte of it was written before."""
+
+    __slots__ = ("capacity", "file", "file_id", "filled", "frames", "position")
 
     def __init__(self, file_id: int, file: File, position: int, capacity: int, frames: int = 0) -> None:
         self.file_id = file_id
@@ -93,6 +123,22 @@ class JournalFile:
         self.position = position
         self.capacity = capacity
         self.frames = frames
+        self.filled = False
+
+
+class Supply(Protocol):
+    """Where the writer gets its next file from."""
+
+    @property
+    def next_capacity(self) -> int:
+        """Bytes that the prepared file will take; 0 if none is ready."""
+
+    @property
+    def next_filled(self) -> bool:
+        """Whether the prepared file is filled with zeros already."""
+
+    def take_next(self) -> JournalFile:
+        """The prepared file, or a new one made on the spot."""
 
 
 class Round:
@@ -125,8 +171,7 @@ class JournalWriter:
         active: JournalFile,
         *,
         max_frames: int,
-        next_file: Callable[[], JournalFile],
-        next_ready: Callable[[], bool],
+        supply: Supply,
         post: Callable[[Callable[[Round], None], Round], object],
         on_round: Callable[[Round], None],
         on_failure: Callable[[BaseException], None],
@@ -134,8 +179,7 @@ class JournalWriter:
     ) -> None:
         self._active = active
         self._max_frames = max_frames
-        self._next_file = next_file
-        self._next_ready = next_ready
+        self._supply = supply
         self._post = post
         self._on_round = on_round
         self._on_failure = on_failure
@@ -221,7 +265,7 @@ class JournalWriter:
         sealed = None
         if self._is_full(size, len(appends)):
             # The next file first: if there is no room for one, this file stays the last and can be opened.
-            following = self._next_file()
+            following = self._supply.take_next()
             sealed = self._active
             self._seal(sealed)
             self._active = following
@@ -247,8 +291,11 @@ class JournalWriter:
             return False
         if active.position + size + SEAL_FRAME_BYTES > active.capacity:
             return True
+        room = active.capacity - active.position
+        if room > WORTH_LEAVING_BYTES and not active.filled and self._supply.next_filled:
+            return True  # the first file after a start: syncs take half as long in the next one
         # The number of frames is a soft limit: not worth waiting for a file, or dying on a full disk.
-        return active.frames + count >= self._max_frames and self._next_ready()
+        return active.frames + count >= self._max_frames and self._supply.next_capacity > 0
 
     def _frames(self, appends: list[Append], active: JournalFile) -> list[Buffer]:
         """The bytes of a round, and the positions it gives to its appends."""
@@ -265,8 +312,9 @@ class JournalWriter:
             add(pack_head(size, crc, kind, 0, 0, subject))
             add(payload)
             append.file_id = file_id
-            append.position = position + FRAME_HEAD_BYTES
-            position += FRAME_HEAD_BYTES + size
+            position += FRAME_HEAD_BYTES
+            append.position = position
+            position += size
         return chunks
 
     def _seal(self, file: JournalFile) -> None:

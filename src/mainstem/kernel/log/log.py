@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -22,9 +23,9 @@ from mainstem.kernel.log.journal import (
     ROUND_FRAME_BYTES,
     SEAL_FRAME_BYTES,
     Append,
+    BatchAppend,
     JournalFile,
     JournalWriter,
-    NewPlace,
     Round,
 )
 from mainstem.kernel.log.layout import FILE_HEAD, FRAME_HEAD_BYTES, FileKind, FrameKind, snapshot_name
@@ -87,6 +88,8 @@ class Log:
         self._active = recovered.active
         self._synced: Position = (recovered.active.file_id, recovered.active.position)
         self._pending_bytes = 0
+        # What fits into the active file for certain, as of the last round, with all that is pending.
+        self._sure_bytes = 0
         # Appends so far, and how many of them are on disk: who notes the first can wait for the second.
         self.submitted = 0
         self.settled = 0
@@ -113,8 +116,7 @@ class Log:
         self._writer = JournalWriter(
             recovered.active,
             max_frames=options.file_frames,
-            next_file=self.files.take_next,
-            next_ready=lambda: self.files.next_capacity > 0,
+            supply=self.files,
             post=post,
             on_round=self._on_round,
             on_failure=on_failure,
@@ -166,6 +168,8 @@ class Log:
         on committing offsets on a full disk cannot keep it from being emptied.
         Everything pending may go to the next file together, and the rest of this one be lost: hence `max`.
         """
+        if self._pending_bytes + size + APPEND_OVERHEAD_BYTES <= self._sure_bytes:
+            return
         active = self._active
         room = max(active.capacity - active.position, self.files.next_capacity - FILE_HEAD.size)
         room -= self._pending_bytes + size + APPEND_OVERHEAD_BYTES + SEAL_FRAME_BYTES
@@ -185,15 +189,23 @@ class Log:
             self.files.disk.free_bytes(self.files.folder) > size + self._options.reserve_bytes
         )
 
-    def append_batch(self, partition: int, batch: Buffer, place: NewPlace, done: Done | None) -> None:
-        """A batch whose offsets are set; `place` says which."""
-        self._submit(Append(FrameKind.BATCH, partition, batch, (place,), done))
+    def append_batch(
+        self,
+        partition: int,
+        batch: Buffer,
+        base: int,
+        last: int,
+        max_timestamp_ms: int,
+        done: Done | None,
+        early: bool = False,
+    ) -> None:
+        """A batch whose offsets are set, base..last.
 
-    def append_batch_early(self, partition: int, batch: Buffer, place: NewPlace, done: Done | None) -> None:
-        """As append_batch, but `done` does not wait for the disk: a power cut may take the batch back."""
-        append = Append(FrameKind.BATCH, partition, batch, (place,), done)
-        append.early = True
-        self._submit(append)
+        With `early`, `done` does not wait for the disk: a power cut may take the batch back.
+        """
+        self._pending_bytes += APPEND_OVERHEAD_BYTES + len(batch)
+        self.submitted += 1
+        self._writer.submit(BatchAppend(partition, batch, base, last, max_timestamp_ms, done, early))
 
     def append_delta(self, section: int, payload: bytes, done: Done | None) -> None:
         self._submit(Append(FrameKind.DELTA, section, payload, (), done))
@@ -220,30 +232,23 @@ class Log:
     def _on_round(self, done: Round) -> None:
         if done.sealed is not None:
             self._rolled(done.sealed, done.file)
-        add = self._table.add
-        for append in done.appends:
-            self._pending_bytes -= APPEND_OVERHEAD_BYTES + len(append.payload)
-            position = append.position
-            for place in append.places:
-                add(
-                    place.partition,
-                    place.base,
-                    place.last,
-                    position + place.at,
-                    place.size,
-                    place.max_timestamp_ms,
-                    place.link,
-                )
-                if place.body is not None:
-                    self._table.targets.add(place.body)
-        self.settled += len(done.appends)
+        appends = done.appends
+        self._pending_bytes -= done.bytes - ROUND_FRAME_BYTES + ROUND_FRAME_BYTES * len(appends)
+        self._sure_bytes = done.file.capacity - done.end - self._reserve - SEAL_FRAME_BYTES
+        for kind, alike in groupby(appends, type):
+            if kind is BatchAppend:
+                self._table.add_batches(alike)  # type: ignore[arg-type]
+            else:
+                for append in alike:
+                    self._add_places(append)
+        self.settled += len(appends)
         self.bytes_written += done.bytes
         self._round_bytes += (done.bytes - self._round_bytes) / 64
         self.rounds_written += 1
         try:
             if self.on_synced is not None:
                 self.on_synced(done)
-            for append in done.appends:
+            for append in appends:
                 if append.done is not None:
                     append.done(append)
         except BaseException as error:
@@ -252,6 +257,20 @@ class Log:
             raise
         # Last: a snapshot that is begun by one of those above must not claim what follows it.
         self._synced = (done.file.file_id, done.end)
+
+    def _add_places(self, append: Append) -> None:
+        for place in append.places:
+            self._table.add(
+                place.partition,
+                place.base,
+                place.last,
+                append.position + place.at,
+                place.size,
+                place.max_timestamp_ms,
+                place.link,
+            )
+            if place.body is not None:
+                self._table.targets.add(place.body)
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -296,7 +315,8 @@ class Log:
 
     def prepare(self) -> None:
         """Have the next file made in the background, unless it is there or being made."""
-        if not self.files.next_capacity and (self._preparing is None or self._preparing.done()):
+        wanted = not self.files.next_capacity or (not self.files.next_filled and self.files.fill_pays())
+        if wanted and (self._preparing is None or self._preparing.done()):
             self._preparing = self.keep_house(self._prepare)
 
     def _prepare(self) -> None:

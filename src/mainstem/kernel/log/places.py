@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from mainstem.kernel.log.journal import BatchAppend
 from mainstem.kernel.log.scan import Rows
 
 
@@ -131,6 +133,32 @@ class PlaceTable:
         else:
             self._bytes[partition] += size
             rows.append(row)
+
+    def add_batches(self, appends: Iterable[BatchAppend]) -> None:
+        """What `add` does, for a whole round."""
+        add_base, add_last, add_position = self._base.append, self._last.append, self._position.append
+        add_size, add_top, add_link = self._size.append, self._top_ms.append, self._link.append
+        add_epoch, tops, by_partition, total = self._epoch.append, self._top_ms, self._rows, self._bytes
+        row = len(self._base)
+        for append in appends:
+            partition, top_ms, size = append.subject, append.max_timestamp_ms, len(append.payload)
+            rows = by_partition.get(partition)
+            if rows is not None and tops[rows[-1]] > top_ms:
+                top_ms = tops[rows[-1]]
+            add_base(append.base)
+            add_last(append.last)
+            add_position(append.position)
+            add_size(size)
+            add_top(top_ms)
+            add_link(0)
+            add_epoch(-1)
+            if rows is None:
+                total[partition] = size
+                by_partition[partition] = array("I", (row,))
+            else:
+                total[partition] += size
+                rows.append(row)
+            row += 1
 
     def extend(self, found: Rows, start: int, end: int) -> None:
         """Add rows start..end of batches found in a journal: what `add` does, a column at a time."""

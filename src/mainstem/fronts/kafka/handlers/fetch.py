@@ -13,8 +13,8 @@ from functools import partial
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
 from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, WouldBlock
+from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
-from mainstem.fronts.kafka.dispatch import Answer
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import FencedLeaderEpoch, MainstemError, StorageError, UnknownLeaderEpoch
 from mainstem.model.logs import get_log

@@ -9,8 +9,9 @@ from functools import partial
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
 from mainstem.broker.publisher import JoinTransaction
+from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import code_of
-from mainstem.fronts.kafka.dispatch import Answer
+from mainstem.fronts.kafka.repeated import Repeats
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import (
     InvalidRecord,
@@ -20,7 +21,14 @@ from mainstem.model.errors import (
     NotAuthorized,
 )
 from mainstem.wire.kafka.frames import RequestHeader
-from mainstem.wire.kafka.hot import ProduceResult, Refusal, Topic, encode_produce_response, parse_produce
+from mainstem.wire.kafka.hot import (
+    ProducePartition,
+    ProduceResult,
+    Refusal,
+    Topic,
+    encode_produce_response,
+    parse_produce,
+)
 
 # Transactions of version 2: the first batch adds its partition.
 _VERSION_2_SINCE = 12
@@ -96,8 +104,22 @@ def produce(
     if acks == 0 and failed:
         # The only way to tell a client that wants no answers.
         raise InvalidRequest("a batch sent with acks=0 was refused")
+    if acks != 0 and transactional_id is None and not failed and len(topics) == 1:
+        _remember(session, version, frame, *topics[0])
     request.done(None)
     return answer
+
+
+def _remember(
+    session: Session, version: int, frame: memoryview, topic: Topic, partitions: Sequence[ProducePartition]
+) -> None:
+    """Its like will come again: next time without looking everything up."""
+    if len(partitions) == 1:
+        index, records = partitions[0]
+        if session.repeats is None:
+            session.repeats = Repeats(session)
+        partition = _partition(session, session.broker, topic, index)
+        session.repeats.learn(frame, version, topic, partition, len(records or b""))
 
 
 def _why(error: MainstemError) -> Refusal | None:

@@ -1,0 +1,203 @@
+"""Produce requests whose head came before: what was decided for it once counts for the next ones.
+
+A producer sends the same head again and again: client id, acks, topic, partition. Only the correlation id and
+the batch differ. The first such request goes the long way (decode, look up, authorize, answer), and leaves a
+route behind; those that follow are recognised by their bytes and go straight to the partition. A route is
+good as long as topics, ACLs and the speaker stay as they were. Whatever is not plain success takes the long
+way, which knows all the errors.
+
+    request   key version | correlation id | client id .. partition | length | batch | tags
+              `- head      differs           `- route's key             differs        as in the route
+    answer    size correlation id | before | base offset, append time, log start | after
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from mainstem.broker.partition import Partition
+from mainstem.fronts.kafka.answer import Answer
+from mainstem.fronts.kafka.session import Session
+from mainstem.model.batch import BATCH_OVERHEAD
+from mainstem.model.errors import MainstemError
+from mainstem.wire.kafka.hot import Topic, encode_produce_response
+
+_HEAD = Struct(">Ii")  # API key and version as one number, correlation id
+_LENGTH = Struct(">i")
+_unpack_head = _HEAD.unpack_from
+_unpack_length = _LENGTH.unpack_from
+_ANSWER_HEAD = Struct(">ii").pack
+_ANSWER_OFFSETS = Struct(">qqq").pack
+_OFFSETS_BYTES = 24
+_KEY_FROM = 8  # behind the correlation id
+
+_FIRST_VERSION = 5  # whose answer has the log start
+_FLEXIBLE = 9
+_NO_TAGS = b"\0\0\0"  # behind the batch: of the partition, the topic, the request
+# Bytes of an answer behind its offsets, with one partition and no error.
+_AFTER_BYTES = {5: 4, 6: 4, 7: 4, 8: 10}
+_AFTER_FLEXIBLE_BYTES = 9
+# A connection that writes to more partitions than this starts over.
+MAX_ROUTES = 4096
+
+
+class Route:
+    """Where a head leads, and the answer around its offsets."""
+
+    __slots__ = ("after", "before", "partition", "size")
+
+    def __init__(self, partition: Partition, topic: Topic, version: int) -> None:
+        self.partition = partition
+        sample = encode_produce_response(0, version, [(topic, [(partition.index, 0, 0, 0, 0, None)])], 0)
+        after = _AFTER_BYTES.get(version, _AFTER_FLEXIBLE_BYTES)
+        self.size = len(sample) - 4
+        self.before = sample[8 : -after - _OFFSETS_BYTES]
+        self.after = sample[-after:]
+
+
+class RepeatedProduce(Answer):
+    """The answer to one batch for one partition."""
+
+    __slots__ = ("_append_time", "_base", "_correlation_id", "_on_disk", "_route")
+
+    def __init__(self, on_ready: Callable[[], None], route: Route, correlation_id: int) -> None:
+        # All that Answer's own does, without the call: this is made for every small request.
+        self._on_ready = on_ready
+        self.chunks = None
+        self.failure = None
+        self.may_be_followed = True
+        self.request_bytes = self.reserved = self.held = 0
+        self.slab = None
+        self.cancelled = False
+        self.on_cancel = None
+        self._route = route
+        self._correlation_id = correlation_id
+        self._base: int | None = None
+        self._append_time = 0
+        self._on_disk = False
+
+    def placed(self, base: int, append_time: int) -> None:
+        self._base = base
+        self._append_time = append_time
+        if self._on_disk:
+            self.done(None)
+
+    def done(self, _: object) -> None:
+        if self._base is None:  # a retry of what is on disk already: its offset is not told yet
+            self._on_disk = True
+            return
+        route = self._route
+        self.chunks = [
+            _ANSWER_HEAD(route.size, self._correlation_id)
+            + route.before
+            + _ANSWER_OFFSETS(self._base, self._append_time, route.partition.log_start)
+            + route.after
+        ]
+        if not self.cancelled:
+            self._on_ready()
+
+
+class Repeats:
+    """The routes of one connection."""
+
+    __slots__ = (
+        "_access",
+        "_access_version",
+        "_head",
+        "_key_end",
+        "_principal",
+        "_publish",
+        "_routes",
+        "_session",
+        "_tags",
+        "_topics",
+        "_topics_version",
+    )
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._publish = session.broker.publisher.publish
+        self._topics = session.broker.topics
+        self._access = session.listener.access
+        self._routes: dict[bytes, Route] = {}
+        self._head = -1
+        self._tags = 0  # bytes of them behind the batch
+        self._key_end = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """A route depends on these besides its bytes."""
+        self._routes.clear()
+        self._topics_version = self._topics.version
+        self._access_version = self._access.version
+        self._principal = self._session.principal
+
+    def _has_changed(self) -> bool:
+        return (
+            self._topics.version != self._topics_version
+            or self._access.version != self._access_version
+            or self._session.principal != self._principal
+        )
+
+    def learn(self, frame: memoryview, version: int, topic: Topic, partition: Partition, size: int) -> None:
+        """A request for one batch of `size` bytes and one partition was taken, without a transaction."""
+        if version < _FIRST_VERSION:
+            return
+        if self._has_changed() or len(self._routes) >= MAX_ROUTES:
+            self._forget()
+        flexible = version >= _FLEXIBLE
+        self._tags = len(_NO_TAGS) if flexible else 0
+        length_bytes = _varint_bytes(size + 1) if flexible else _LENGTH.size
+        self._key_end = len(frame) - self._tags - size - length_bytes
+        head, _ = _unpack_head(frame)
+        if head != self._head:  # another version of the API: its answers look different
+            self._routes.clear()
+            self._head = head
+        key = frame[_KEY_FROM : self._key_end].tobytes()
+        if key not in self._routes:
+            self._routes[key] = Route(partition, topic, version)
+
+    def start(self, frame: memoryview, on_ready: Callable[[], None]) -> RepeatedProduce | None:
+        """Publish what a known head leads to. None: the head is not known, or this is not plain success."""
+        at = self._key_end
+        end = len(frame) - self._tags
+        if end - at < BATCH_OVERHEAD:
+            return None
+        head, correlation_id = _unpack_head(frame)
+        if head != self._head:
+            return None
+        route = self._routes.get(frame[_KEY_FROM:at].tobytes())
+        if route is None or self._has_changed():
+            return None
+        if self._tags:
+            at = _behind_length(frame, at, end)
+            if not at or frame[end:] != _NO_TAGS:
+                return None
+        else:
+            at += 4
+            if _unpack_length(frame, at - 4)[0] != end - at:
+                return None
+        answer = RepeatedProduce(on_ready, route, correlation_id)
+        try:
+            answer.placed(*self._publish(route.partition, frame[at:end], answer.done))
+        except MainstemError:
+            return None  # nothing was published: the long way finds the same, and how to say it
+        return answer
+
+
+def _varint_bytes(value: int) -> int:
+    return max(1, (value.bit_length() + 6) // 7)
+
+
+def _behind_length(frame: memoryview, at: int, end: int) -> int:
+    """Where the batch starts behind its length plus one, a varint; 0 if that does not fit."""
+    value = shift = 0
+    while shift < 35:
+        byte = frame[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return at if value - 1 == end - at else 0
+        shift += 7
+    return 0
