@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
+from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.layout import Link, Overlay, pack_link, pack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
 from mainstem.kernel.log.reader import BodyReader
+from mainstem.kernel.log.sound import LARGE_BATCH, SoundBatches
 from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.records import Record, decode_records, encode_batch
+from mainstem.model.slices import Chunk, FileSlice
 from mainstem.testing.memory_disk import MemoryDisk
 
 
@@ -19,7 +25,7 @@ class World:
     def __init__(self) -> None:
         self.disk = MemoryDisk("/d")
         for number in (1, 2):
-            self.disk.open(f"/d/{number}", create=True).allocate(100_000)
+            self.disk.open(f"/d/{number}", create=True).allocate(400_000)
         self.reads = 0
         self.disk.fault = self._count
         self.reader = BodyReader(lambda file_id: self.disk.open(f"/d/{file_id}"))
@@ -107,8 +113,8 @@ def test_a_leader_epoch_that_the_index_knows_is_checked(world, epoch):
 
 
 def test_a_file_that_ends_too_soon_is_named(world):
-    place = world.batch(1, 99_900, 0)
-    world.disk.open("/d/1").truncate(99_950)
+    place = world.batch(1, 399_900, 0)
+    world.disk.open("/d/1").truncate(399_950)
     with pytest.raises(CorruptFile, match="the file ends within"):
         world.reader.batches([place], True)
 
@@ -187,3 +193,134 @@ def test_a_damaged_link_or_body_is_named_where_it_lies(world):
     with pytest.raises(CorruptFile, match="linked body") as raised:
         world.reader.batches([place], True)
     assert (raised.value.path, raised.value.position) == ("/d/1", 1000)
+
+
+# --- chunks: what is sent without being read -----------------------------------------------------
+
+
+LARGE = LARGE_BATCH + 1000
+
+
+def large(world: World, position: int, base: int, size: int = LARGE) -> Place:
+    data = bytes(encode_batch([Record(0, 100, b"k", b"v" * size)], base_offset=base))
+    world.put(1, position, data)
+    return Place(1, base, base, position, len(data), False)
+
+
+def as_bytes(chunks: list[Chunk]) -> list[bytes]:
+    return [chunk.read() if isinstance(chunk, FileSlice) else bytes(chunk) for chunk in chunks]
+
+
+def test_a_large_batch_is_read_and_checked_once_and_then_only_named(world):
+    place = large(world, 1000, 0)
+    first, second = world.reader.chunks([place]), world.reader.chunks([place])
+    assert world.reads == 1
+    assert [type(chunk) for chunk in first + second] == [memoryview, FileSlice]
+    assert as_bytes(first) == as_bytes(second) == [world.bytes_at(place)]
+
+
+def test_what_this_process_wrote_is_named_at_once_and_what_lies_before_it_is_not(world):
+    places = [large(world, 1000, 0), large(world, 2000 + LARGE, 1)]
+    world.reader.use_written(1, world.disk.open("/d/1"), places[1].position)
+    found = world.reader.chunks(places)
+    assert [isinstance(chunk, FileSlice) for chunk in found] == [False, True]
+    assert as_bytes(found) == [world.bytes_at(place) for place in places]
+
+
+def test_small_batches_and_links_are_always_read(world):
+    body = large(world, 1000, 0)
+    places = [
+        world.batch(1, 150_000, 0),
+        body,
+        world.link(1, 160_000, Link(1, 1, 1000, body.size, 0, 1, 0)),
+        large(world, 200_000, 2),
+        world.batch(1, 300_000, 3),
+    ]
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    found = world.reader.chunks(places)
+    assert [isinstance(chunk, FileSlice) for chunk in found] == [False, True, False, True, False]
+    assert [read_header(batch).base_offset for batch in as_bytes(found)] == [0, 0, 1, 2, 3]
+
+
+def test_a_batch_that_does_not_match_is_never_named(world):
+    place = large(world, 1000, 0)
+    world.put(1, 2000, b"!")
+    for _ in range(2):
+        with pytest.raises(CorruptFile):
+            world.reader.chunks([place])
+
+
+def test_a_file_that_was_out_of_memory_is_checked_again(world):
+    places = [large(world, 1000, 0), large(world, 2000 + LARGE, 1)]
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    assert all(isinstance(chunk, FileSlice) for chunk in world.reader.chunks(places))
+    world.disk.all_cached = False
+    with pytest.raises(WouldBlock):
+        world.reader.chunks(places[:1])
+    world.disk.all_cached = True
+    assert not any(isinstance(chunk, FileSlice) for chunk in world.reader.chunks(places))
+    assert all(isinstance(chunk, FileSlice) for chunk in world.reader.chunks(places))
+
+
+def test_a_reader_thread_vouches_for_what_it_checked(world):
+    place = large(world, 1000, 0)
+    world.reader.batches([place], True)
+    assert isinstance(world.reader.chunks([place])[0], FileSlice)
+
+
+def test_nothing_is_known_of_a_file_that_was_forgotten(world):
+    place = large(world, 1000, 0)
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    world.reader.forget(1)
+    assert not isinstance(world.reader.chunks([place])[0], FileSlice)
+
+
+def test_only_so_many_batches_are_remembered():
+    sound = SoundBatches(max_noted=3)
+    places = [Place(number % 2, number, number, number, LARGE, False) for number in range(4)]
+    for place in (*places[:3], *places[:3]):
+        sound.note(place)
+    assert [sound.holds(place) for place in places] == [True, True, True, False]
+    sound.note(places[3])
+    assert [sound.holds(place) for place in places] == [False, False, False, True]
+    sound.forget(1)
+    assert not sound.holds(places[3])
+
+
+# --- the real disk -------------------------------------------------------------------------------
+
+
+def test_a_slice_outlives_its_files_name(tmp_path):
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    data = bytes(range(256)) * 8
+    file.pwritev([b"head", data, b"tail"], 0)
+    cut = FileSlice(file, 4, len(data))
+    (tmp_path / "f").unlink()
+    del file
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        ours.setblocking(False)
+        assert cut.send(ours.fileno()) == len(cut) == len(data)
+        assert peer.recv(1 << 20) == data
+    assert (cut.read(), cut.read(10), cut.read(10, 5)) == (data, data[10:], data[10:15])
+
+
+def test_a_socket_takes_what_it_can_and_a_broken_one_nothing(tmp_path):
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    data = os.urandom(8 << 20)
+    file.pwritev([data], 0)
+    assert file.is_cached(len(data), 0)
+    assert not file.is_cached(len(data) + 1, 0)
+    ours, peer = socket.socketpair()
+    with ours:
+        ours.setblocking(False)
+        cut = FileSlice(file, 0, len(data))
+        sent = cut.send(ours.fileno())
+        assert 0 < sent < len(data)
+        assert cut.send(ours.fileno()) == 0
+        assert peer.recv(sent, socket.MSG_WAITALL) + cut.read(sent) == data
+        peer.close()
+        assert cut.send(ours.fileno()) == 0
+    file.truncate(100)
+    with pytest.raises(CorruptFile, match="ends within"):
+        cut.read()

@@ -68,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
         self._draining = False
         self._send_planned = False
+        self._taking = False  # requests; what becomes ready meanwhile is sent after it
         self._in_flight_bytes = 0  # of the requests that the answers in line belong to
         self._unsent = 0  # of answers handed to the transport, as far as it was counted
         self._sending_since = 0.0  # the peer took something at that time or had nothing to take
@@ -127,6 +128,8 @@ class Connection(asyncio.BufferedProtocol):
     def _work(self) -> None:
         """Take as many requests as may be under way; then decide whether to go on reading."""
         next_frame = self._inbox.next_frame
+        planned_before = self._send_planned
+        self._taking = True
         try:
             while not self._closed and self._may_take():
                 frame = next_frame()
@@ -140,6 +143,11 @@ class Connection(asyncio.BufferedProtocol):
             events.error("a request failed", peer=self.peer, error=error)
             self.fail("internal error")
             return
+        finally:
+            self._taking = False
+        if self._send_planned and not planned_before and self._send() and self._inbox.buffered:
+            # One answer that was ready at once is sent at once. Then it is the others' turn.
+            self._server.soon(self._work)
         self._adjust_reading()
 
     def _may_take(self) -> bool:
@@ -179,10 +187,15 @@ class Connection(asyncio.BufferedProtocol):
         """An answer is there. Several become ready in one turn: they are sent together after it."""
         if not self._send_planned:
             self._send_planned = True
-            self._server.soon(self._send_ready)
+            if not self._taking:
+                self._server.soon(self._send_ready)
 
     def _send_ready(self) -> None:
-        """Send from the front of the line what can be sent, in one write if it is small."""
+        if self._send() and (self._inbox.buffered or self._paused_reading):
+            self._work()
+
+    def _send(self) -> bool:
+        """Send from the front of the line what can be sent, in one write if it is small; whether it was."""
         self._send_planned = False
         answers = self._answers
         chunks: list[Chunk] = []
@@ -203,17 +216,17 @@ class Connection(asyncio.BufferedProtocol):
             if answer.failure is not None:
                 self._write(chunks)
                 self.fail(answer.failure)
-                return
+                return False
             chunks += ready
         # An answer may be silent: it only held its place in line.
-        if len(answers) < before and not self._closed:
-            self._write(chunks)
-            if self.session.ending:
-                self.fail(self.session.ending)
-                return
-            self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
-            if self._inbox.buffered or self._paused_reading:
-                self._work()
+        if len(answers) == before or self._closed:
+            return False
+        self._write(chunks)
+        if self.session.ending:
+            self.fail(self.session.ending)
+            return False
+        self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
+        return True
 
     def _settle(self, answer: Answer) -> None:
         """It is about to be sent, or never will be: give back what was held for it."""
