@@ -20,7 +20,7 @@ from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.inbox import Inbox
-from mainstem.fronts.kafka.sending import plain_socket, send
+from mainstem.fronts.kafka.sending import plain_socket, send, stop_pacing
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
@@ -86,6 +86,8 @@ class Connection(asyncio.BufferedProtocol):
         sockname = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
         self.peer = f"{peername[0]}:{peername[1]}"
         dialled = (str(sockname[0]), int(sockname[1]))
+        if peername[0] == sockname[0]:
+            stop_pacing(transport)
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.session = self._dispatcher.new_session(str(peername[0]), dialled, certificate)
