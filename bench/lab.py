@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import meter, programs, wire
-from bench.peers import Server, start_kafka, start_mainstem
+from bench.peers import Server, start_kafka, start_mainstem, start_sink
 from bench.peers.kafka import FLUSH_EACH_BATCH
-from bench.stats import OURS, Bar
+from bench.stats import OURS, SINK, Bar
 
 KAFKA, KAFKA_FLUSH = "kafka", "kafka-flush"
 IDLE_SHARE = 0.15  # of one core: below it a broker counts as idle
@@ -80,6 +80,8 @@ class Lab:
         data = self.root / (folder or side)
         if side == OURS:
             server = start_mainstem(side, data, tls=self.tls, extra=extra, ready_timeout_s=timeout_s)
+        elif side == SINK:
+            server = start_sink(side, data)
         else:
             flush = FLUSH_EACH_BATCH if side == KAFKA_FLUSH else {}
             server = start_kafka(
@@ -94,7 +96,8 @@ class Lab:
         name = f"bench-{self._topics}"
         with wire.Admin(server.port) as admin:
             admin.create_topics([name], partitions)
-            admin.wait_until_led(name, partitions)
+            if server.name != SINK:
+                admin.wait_until_led(name, partitions)
         return name
 
     def settle(self, limit_s: float = 60) -> float:

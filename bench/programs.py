@@ -10,7 +10,13 @@ HERE = Path(__file__).parent
 BUILD = HERE / ".build"
 SOURCES = HERE / "load"
 FLAGS = ("-O2", "-Wall", "-Wextra")
-LIBRARIES = {"produce": ["-lrdkafka"], "consume": ["-lrdkafka"], "e2e": ["-lrdkafka", "-lpthread"], "raw": []}
+LIBRARIES = {
+    "produce": ["-lrdkafka"],
+    "consume": ["-lrdkafka"],
+    "e2e": ["-lrdkafka", "-lpthread"],
+    "raw": [],
+    "sink": [],
+}
 
 
 class LoadFailed(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.lab import Scenario
-from bench.stats import OURS, Run, Verdict, judge, number, summary
+from bench.stats import OURS, Bar, Run, Verdict, judge, number, out_of_reach, summary
 
 
 @dataclass
@@ -41,6 +41,7 @@ def _scenario_json(outcome: Outcome) -> dict[str, object]:
             "values": list(verdict.values),
             "median": verdict.value,
             "verdict": word(verdict),
+            "limit_of_the_load": out_of_reach(verdict.bar, outcome.runs),
         }
         for verdict in outcome.verdicts()
     ]
@@ -83,9 +84,15 @@ def _row(outcome: Outcome, verdict: Verdict) -> str:
         "" if theirs is None else f"{number(theirs)}",
         f"**{bar.show(verdict.value)}**{spread}",
         f"{bar.level}: {bar.describe()}",
-        word(verdict),
+        word(verdict) + _limit(outcome, bar),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _limit(outcome: Outcome, bar: Bar) -> str:
+    """A bar that the load program cannot reach with any broker is said to be one."""
+    limit = out_of_reach(bar, outcome.runs)
+    return "" if limit is None else f"; a broker that keeps nothing gets {bar.show(limit)}"
 
 
 def _one_line(text: str) -> str:

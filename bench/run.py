@@ -52,7 +52,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--quick", action="store_true", help="one short round each: does it work, roughly how fast"
     )
     parser.add_argument(
-        "--side", action="append", default=[], metavar="SIDE", help="only mainstem, kafka or kafka-flush"
+        "--side",
+        action="append",
+        default=[],
+        metavar="SIDE",
+        help="only mainstem, kafka, kafka-flush or sink",
     )
     parser.add_argument(
         "--data", type=Path, default=programs.BUILD / "data", metavar="DIR", help="where data folders go"

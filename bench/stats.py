@@ -10,6 +10,7 @@ from typing import Literal
 Metrics = Mapping[str, float]
 Level = Literal["MUST", "REPORT"]
 OURS = "mainstem"
+SINK = "sink"  # keeps nothing: what the load itself can reach
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,15 @@ def judge(bar: Bar, runs: Sequence[Run]) -> Verdict | None:
     if bar.limit is None:
         return Verdict(bar, values, middle, None)
     return Verdict(bar, values, middle, middle >= bar.limit if bar.how == "at least" else middle <= bar.limit)
+
+
+def out_of_reach(bar: Bar, runs: Sequence[Run]) -> float | None:
+    """What the load reaches where nothing is kept, divided by the peer's, if even that misses the bar."""
+    if bar.peer in (None, SINK) or bar.limit is None or bar.how != "at least":
+        return None
+    limits, theirs = values_of(runs, SINK, bar.metric), values_of(runs, str(bar.peer), bar.metric)
+    ratios = [limits[n] / theirs[n] for n in sorted(limits) if theirs.get(n)]
+    return median(ratios) if ratios and median(ratios) < bar.limit else None
 
 
 def summary(runs: Sequence[Run], side: str) -> dict[str, float]:

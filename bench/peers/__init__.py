@@ -3,5 +3,6 @@
 from bench.peers.kafka import start_kafka
 from bench.peers.mainstem import start_mainstem
 from bench.peers.server import Server
+from bench.peers.sink import start_sink
 
-__all__ = ["Server", "start_kafka", "start_mainstem"]
+__all__ = ["Server", "start_kafka", "start_mainstem", "start_sink"]

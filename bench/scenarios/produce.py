@@ -8,7 +8,7 @@ from functools import partial
 from bench.lab import KAFKA, Lab, Scenario
 from bench.peers import Server
 from bench.scenarios.warm import warm_up
-from bench.stats import OURS, Bar
+from bench.stats import OURS, SINK, Bar
 
 RUN_S, QUICK_S = 5.0, 3.0
 MOST_MB = 200
@@ -30,9 +30,10 @@ def scenario(partitions: int, record_bytes: int, least: float) -> Scenario:
         name=f"produce-{size}-{partitions}p",
         title=f"Produce {record_bytes} B, {partitions} partition{'s' if partitions > 1 else ''}",
         conditions="librdkafka, one producer, acks=all, its default batching; records spread evenly",
-        sides=(OURS, KAFKA),
+        sides=(OURS, KAFKA, SINK),
         bars=(
             Bar("records_per_s", "at least", least, "MUST", KAFKA),
+            Bar("records_per_s", "at least", None, "REPORT", SINK),
             Bar("cpu_s_per_gb", "at most", 1 / 3, "MUST", KAFKA),
             Bar("peak_rss_mb", "at most", MOST_MB, "MUST", unit="MB"),
         ),

@@ -13,7 +13,7 @@ from bench.lab import KAFKA, Lab, Scenario
 from bench.peers import Server
 from bench.scenarios.produce import MOST_MB, QUICK_S, RUN_S
 from bench.scenarios.warm import warm_up
-from bench.stats import OURS, Bar
+from bench.stats import OURS, SINK, Bar
 
 BATCH_BYTES = 100_000
 
@@ -38,7 +38,7 @@ def scenario(partitions: int, record_bytes: int, least: float) -> Scenario:
         name=f"produce-raw-{size}-{partitions}p",
         title=f"Produce {record_bytes} B, raw requests, {partitions} partition{'s' * (partitions > 1)}",
         conditions="raw Produce requests of one 100 KB batch, acks=all, 4 connections x 4 in flight",
-        sides=(OURS, KAFKA),
+        sides=(OURS, KAFKA, SINK),
         bars=(
             Bar("records_per_s", "at least", least, "MUST", KAFKA),
             Bar("cpu_s_per_gb", "at most", 1 / 3, "MUST", KAFKA),

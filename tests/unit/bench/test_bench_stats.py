@@ -7,7 +7,7 @@ import json
 import pytest
 from bench.report import Outcome, as_json, markdown, table
 from bench.scenarios import SCENARIOS
-from bench.stats import OURS, Bar, Run, judge, number, pair_ratios, summary, turn_order
+from bench.stats import OURS, SINK, Bar, Run, judge, number, out_of_reach, pair_ratios, summary, turn_order
 
 KAFKA = "kafka"
 
@@ -109,3 +109,13 @@ def test_scenarios_have_unique_names_and_their_bars_name_a_side_they_run():
     for scenario in SCENARIOS:
         assert scenario.sides[0] == OURS
         assert all(bar.peer is None or bar.peer in scenario.sides for bar in scenario.bars), scenario.name
+
+
+def test_a_bar_that_not_even_the_load_reaches_is_told_from_one_that_was_missed():
+    bar = Bar("rate", "at least", 1.5, "MUST", "kafka")
+    rates = {"mainstem": 9.0, "kafka": 8.0, SINK: 10.0}
+    runs = [Run(n, side, {"rate": rate}) for n in range(3) for side, rate in rates.items()]
+    assert out_of_reach(bar, runs) == 1.25
+    assert out_of_reach(Bar("rate", "at least", 1.2, "MUST", "kafka"), runs) is None
+    assert out_of_reach(Bar("rate", "at most", 0.3, "MUST", "kafka"), runs) is None
+    assert out_of_reach(bar, [run for run in runs if run.side != SINK]) is None
