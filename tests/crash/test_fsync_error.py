@@ -20,7 +20,8 @@ from mainstem.torture.server import Server
 
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 DISK_FAILED = 70  # exit code
-# The n-th sync of a thread. It fails after a while, so that answers to earlier rounds are out by then.
+# The n-th write of a thread: the journal's return once they are on disk.
+# It fails after a while, so that answers to earlier rounds are out by then.
 FAILING = 60
 DELAY_US = 300_000
 
@@ -33,8 +34,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def traced(tmp_path: Path):
     trace = tmp_path / "trace.txt"
-    fault = f"inject=fdatasync:error=EIO:delay_enter={DELAY_US}:when={FAILING}"
-    before = ["strace", "-f", "-o", str(trace), "-e", "trace=fdatasync,sendto,sendmsg", "-e", fault]
+    fault = f"inject=pwritev2:error=EIO:delay_enter={DELAY_US}:when={FAILING}"
+    before = ["strace", "-f", "-o", str(trace), "-e", "trace=pwritev2,sendto,sendmsg", "-e", fault]
     server = Server(tmp_path / "data", before=before)
     yield server, trace
     server.kill_all()

@@ -27,7 +27,7 @@ def add_broker_meters(broker: Broker) -> Callable[[], None]:
     meters.counter("mainstem_journal_written_bytes", "Bytes that the journal wrote").at().read = lambda: (
         log.bytes_written
     )
-    syncs = meters.histogram("mainstem_journal_sync_seconds", "Time that each fdatasync of the journal took")
+    syncs = meters.histogram("mainstem_journal_sync_seconds", "Time that each round took to be on disk")
     syncs.members[()] = log.sync_seconds
     meters.gauge("mainstem_topics", "Topics").at().read = lambda: len(topics.by_name)
     meters.gauge("mainstem_partitions", "Partitions of all topics").at().read = lambda: len(topics.partitions)

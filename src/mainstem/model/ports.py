@@ -53,6 +53,9 @@ class File(Protocol):
     def pwritev(self, chunks: Sequence[Buffer], position: int) -> None:
         """Writes all chunks, in order, from `position` on."""
 
+    def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
+        """Like pwritev; these bytes are on disk when it returns. Others are not synced with them."""
+
     def fdatasync(self) -> None: ...
 
     def fsync(self) -> None: ...

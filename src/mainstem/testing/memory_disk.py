@@ -182,6 +182,10 @@ class MemoryFile:
             self._disk.take_space(position + len(data) - self.size())
             self._disk.do(Write(self.inode, position, data))
 
+    def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
+        self.pwritev(chunks, position)
+        self.fdatasync()
+
     def fdatasync(self) -> None:
         self._disk.sync("fdatasync", self.path, SyncFile(self.inode))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mainstem.broker import broker, chores
 from mainstem.kernel.log.disk import OsDisk, OsFile
+from mainstem.model.ports import Buffer
 
 HURRIED_TICK_S = 0.1
 
@@ -15,6 +18,9 @@ def hurry() -> None:
 
 class UnsyncedFile(OsFile):
     __slots__ = ()
+
+    def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
+        self.pwritev(chunks, position)
 
     def fdatasync(self) -> None:
         """Only said to be done."""

@@ -14,6 +14,8 @@ from mainstem.model.ports import Buffer
 MAX_BUFFERS = 1024
 # Reads of pages that are not in memory return at once with this flag; absent on kernels without it.
 NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+# A write with this flag returns once its bytes are on disk, as fdatasync after it would.
+DSYNC = getattr(os, "RWF_DSYNC", 0)
 # Memory is looked at in steps of this size to tell whether a stretch of a file is there. What is missed in
 # between costs a wait for the disk, nothing else.
 PROBE_STEP = 256 << 10
@@ -81,20 +83,29 @@ class OsFile:
             return 0
 
     def pwritev(self, chunks: Sequence[Buffer], position: int) -> None:
+        self._write(chunks, position, 0)
+
+    def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
+        """One call of the system instead of two: a thread loses the GIL with each."""
+        self._write(chunks, position, DSYNC)
+        if not DSYNC:
+            self.fdatasync()
+
+    def _write(self, chunks: Sequence[Buffer], position: int, flags: int) -> None:
         for first in range(0, len(chunks), MAX_BUFFERS):
             part = chunks[first : first + MAX_BUFFERS]
-            written = os.pwritev(self.fd, part, position)
+            written = os.pwritev(self.fd, part, position, flags)
             position += written
             missing = sum(map(len, part)) - written
             if missing:
-                self._write_rest(part, written, position)
+                self._write_rest(part, written, position, flags)
                 position += missing
 
-    def _write_rest(self, part: Sequence[Buffer], written: int, position: int) -> None:
+    def _write_rest(self, part: Sequence[Buffer], written: int, position: int, flags: int) -> None:
         """A short write (a signal, a full disk) goes on where it stopped."""
         rest = memoryview(b"".join(part))[written:]
         while rest:
-            count = os.pwrite(self.fd, rest, position)
+            count = os.pwritev(self.fd, [rest], position, flags)
             if count == 0:
                 raise StorageFailed(f"{self.path}: the disk took no more bytes at {position}")
             rest = rest[count:]
