@@ -46,11 +46,17 @@ class Reading:
         Raises WouldBlock when the disk is needed. Then the three steps are taken one by one: partitions are
         looked at on the loop, which changes them, and only files are read in another thread.
         """
-        bounds = self.bounds(partition, offset, committed)
-        batches: Sequence[Chunk] = ()
-        if offset < bounds.upto and max_bytes > 0:
-            batches = self._log.chunks(partition.id, offset, max_bytes, bounds.upto)
-        return self.result(partition, offset, committed, bounds, batches)
+        high = partition.high_watermark
+        log_start = partition.log_start
+        if offset < log_start or offset > partition.next_offset:
+            raise OffsetOutOfRange(offset, log_start, high)
+        stable = partition.last_stable_offset()
+        upto = stable if committed else high
+        if offset >= upto or max_bytes <= 0:
+            return PartitionRead(high, stable, log_start, [] if committed else None, (), 0)
+        batches = self._log.chunks(partition.id, offset, max_bytes, upto)
+        aborted = _aborted(partition, offset, batches) if committed else None
+        return PartitionRead(high, stable, log_start, aborted, batches, sum(map(len, batches)))
 
     def bounds(self, partition: Partition, offset: int, committed: bool) -> Bounds:
         high = partition.high_watermark
@@ -71,14 +77,7 @@ class Reading:
         if offset < partition.log_start:
             # Trimmed while it was read: which transactions were aborted there is not known any more.
             raise OffsetOutOfRange(offset, partition.log_start, partition.high_watermark)
-        aborted: list[tuple[int, int]] | None = None
-        if committed:
-            aborted = []
-            if batches and partition.producers is not None:
-                final = batches[-1]
-                head = final.read(0, BATCH_OVERHEAD) if isinstance(final, FileSlice) else final
-                last = read_header(head).last_offset
-                aborted = partition.producers.aborted_between(offset, last + 1)
+        aborted = _aborted(partition, offset, batches) if committed else None
         size = sum(map(len, batches))
         high, stable, log_start, _ = bounds
         return PartitionRead(high, stable, log_start, aborted, batches, size)
@@ -130,3 +129,12 @@ class Reading:
             return None
         (batch,) = self._log.reader.batches([place], True)
         return max_timestamp_record(batch)
+
+
+def _aborted(partition: Partition, offset: int, batches: Sequence[Chunk]) -> list[tuple[int, int]]:
+    """Transactions whose records lie in these batches and do not count."""
+    if not batches or partition.producers is None:
+        return []
+    final = batches[-1]
+    head = final.read(0, BATCH_OVERHEAD) if isinstance(final, FileSlice) else final
+    return partition.producers.aborted_between(offset, read_header(head).last_offset + 1)

@@ -140,6 +140,21 @@ def test_a_sidecar_keeps_every_row_in_order(rows):
     assert list(sidecar.rows(77)) == []
 
 
+@given(
+    rows=ROWS,
+    looks=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 60), st.sampled_from([1, 400, 2000]))),
+)
+def test_a_sidecar_finds_the_same_whatever_was_looked_up_before(rows, looks):
+    table, model = filled(rows)
+    sidecar = sidecar_of(table)
+    for partition, offset, max_bytes in looks:
+        found = sidecar.find(partition, offset, max_bytes)
+        assert found == expected_find(model, partition, offset, max_bytes)
+        if found:
+            follow = (partition, found[-1].last + 1, max_bytes)
+            assert sidecar.find(*follow) == expected_find(model, *follow)
+
+
 def test_a_sidecar_of_many_blocks_finds_rows_in_all_of_them():
     count = ROWS_PER_BLOCK * (CACHED_BLOCKS + 5)
     table, _ = filled([(number % 7, 1, 0, 61, number, False, 0) for number in range(count)])

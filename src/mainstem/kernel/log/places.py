@@ -14,6 +14,9 @@ from typing import NamedTuple, Protocol
 from mainstem.kernel.log.journal import BatchAppend
 from mainstem.kernel.log.scan import Rows
 
+# Skips the Python function that makes a NamedTuple: look-ups make several for each Fetch.
+new_tuple = tuple.__new__
+
 
 class Place(NamedTuple):
     """Offsets base..last of a partition are the `size` bytes at `position` of file `file_id`.
@@ -197,7 +200,9 @@ class PlaceTable:
         if rows is None:
             return None
         first, last = rows[0], rows[-1]
-        return Span(self._base[first], self._last[last], self._top_ms[last], self._bytes[partition])
+        return new_tuple(
+            Span, (self._base[first], self._last[last], self._top_ms[last], self._bytes[partition])
+        )
 
     def find(self, partition: int, offset: int, max_bytes: int, wait: bool = True) -> list[Place]:
         rows = self._rows.get(partition)
@@ -240,12 +245,15 @@ class PlaceTable:
         return self._place(rows[index - 1]) if index else None
 
     def _place(self, row: int) -> Place:
-        return Place(
-            self.file_id,
-            self._base[row],
-            self._last[row],
-            self._position[row],
-            self._size[row],
-            bool(self._link[row]),
-            self._epoch[row],
+        return new_tuple(
+            Place,
+            (
+                self.file_id,
+                self._base[row],
+                self._last[row],
+                self._position[row],
+                self._size[row],
+                bool(self._link[row]),
+                self._epoch[row],
+            ),
         )

@@ -24,7 +24,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from mainstem.kernel.log.layout import FILE_HEAD, FileKind, check_file_head, file_head
-from mainstem.kernel.log.places import Place, Span, WouldBlock
+from mainstem.kernel.log.places import Place, Span, WouldBlock, new_tuple
 from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Disk, File
 
@@ -47,6 +47,7 @@ FLAG_LINK = 1
 EPOCH_SHIFT = 8
 EPOCHS = 1 << 24
 # Blocks kept in memory per file: enough that a reader that walks on does not read a block twice.
+MAX_STOPS = 1024  # that are remembered, one for each partition
 CACHED_BLOCKS = 32
 
 
@@ -160,6 +161,7 @@ class Sidecar:
         if file.size() != moved_at + moved * MOVED.size:
             raise CorruptFile(file.path, file.size(), "the sidecar has the wrong length")
         self._cache: dict[int, bytes] = {}
+        self._row_after: dict[int, int] = {}  # by index of the partition: where the last look-up stopped
 
     @property
     def links(self) -> list[tuple[int, int]]:
@@ -198,7 +200,9 @@ class Sidecar:
         index = self._index(partition)
         if index < 0:
             return None
-        return Span(self._first[index], self._last[index], self._top_ms[index], self._bytes[index])
+        return new_tuple(
+            Span, (self._first[index], self._last[index], self._top_ms[index], self._bytes[index])
+        )
 
     def find(self, partition: int, offset: int, max_bytes: int, wait: bool = True) -> list[Place]:
         index = self._index(partition)
@@ -211,16 +215,22 @@ class Sidecar:
             fields = self._row(row, wait)
             return int(fields[2] + fields[5])
 
-        row = bisect_left(range(end), offset, lo=first, key=last_offset)
+        # Readers walk forward: most go on where one stopped.
+        row = self._row_after.get(index) or first
+        if row >= end or not self._row(row, wait)[2] <= offset <= last_offset(row):
+            row = bisect_left(range(end), offset, lo=first, key=last_offset)
         found: list[Place] = []
         total = 0
         while row < end:
             place = self._place(self._row(row, wait))
             found.append(place)
             total += place.size
+            row += 1
             if total >= max_bytes:
                 break
-            row += 1
+        if len(self._row_after) >= MAX_STOPS:
+            self._row_after.clear()
+        self._row_after[index] = row
         return found
 
     def find_time(self, partition: int, timestamp_ms: int, wait: bool = True) -> Place | None:
@@ -284,7 +294,7 @@ class Sidecar:
 def place_of(file_id: int, row: tuple[int, ...]) -> Place:
     _, flags, base, position, size, delta, _ = row
     epoch = (flags >> EPOCH_SHIFT) - 1
-    return Place(file_id, base, base + delta, position, size, bool(flags & FLAG_LINK), epoch)
+    return new_tuple(Place, (file_id, base, base + delta, position, size, bool(flags & FLAG_LINK), epoch))
 
 
 def open_sidecar(disk: Disk, path: str) -> Sidecar:
