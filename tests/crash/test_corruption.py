@@ -37,7 +37,7 @@ def build() -> tuple[MemoryDisk, LogModel]:
     log.append_fan_out([1, 2, 3])
     log.turn()
     for number in range(30):
-        log.append_batch(number % 4, value_bytes=500)
+        log.append_batch(number % 4, value_bytes=1200 if number % 3 == 0 else 500)  # the large: OWN_CRC
         log.append_delta(1, b"%d" % number)
         if number % 5 == 0:
             log.append_link(0, 3, 1, 1, (("x", b"y"),))

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.kernel.log import scan as scanning
-from mainstem.kernel.log.layout import ROUND, ROUND_MAGIC, FrameKind, frame_head
+from mainstem.kernel.log.layout import FRAME_HEAD, OWN_CRC, ROUND, ROUND_MAGIC, FrameKind, frame_head
+from mainstem.kernel.log.log import LogOptions
 from mainstem.kernel.log.scan import batch_rows, later_sync, scan, scan_file
 from mainstem.model.records import Record, encode_batch
+from mainstem.testing.log_model import ModelledLog
 from mainstem.testing.memory_disk import MemoryDisk
 
 FILE_ID = 3
@@ -120,3 +122,19 @@ def test_the_magic_of_a_round_inside_a_payload_proves_nothing():
     forged = round_at(9999, (FILE_ID, 60))  # its crc is for another place
     data = bytes(100) + forged + ROUND_MAGIC + bytes(3) + ROUND_MAGIC[:5]
     assert later_sync(file_of(data), FILE_ID, 50, len(data)) is None
+
+
+def test_no_byte_of_a_large_batch_with_its_own_crc_can_change_unnoticed():
+    disk = MemoryDisk("/d")
+    log = ModelledLog(disk, "/d", LogOptions(file_bytes=8192, file_frames=100, reserve_bytes=512))
+    log.append_batch(1, value_bytes=1500)
+    log.turn()
+    data = disk.open("/d/files/0000000001.journal").pread(8192, 0)
+    whole = scan(memoryview(data), 0, START, 1)
+    assert whole.kinds == [FrameKind.ROUND, FrameKind.BATCH]
+    first = whole.positions[1] - FRAME_HEAD.size
+    assert FRAME_HEAD.unpack_from(data, first)[3] == OWN_CRC
+    for at in range(first, whole.end):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x10
+        assert scan(memoryview(damaged), 0, START, 1).end == first

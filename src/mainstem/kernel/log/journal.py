@@ -23,12 +23,14 @@ from crc32c import crc32c
 from mainstem.kernel.log.layout import (
     FRAME_HEAD,
     FRAME_HEAD_BYTES,
+    OWN_CRC,
     ROUND,
     ROUND_MAGIC,
     SEED,
     FrameKind,
     frame_head,
 )
+from mainstem.model.batch import SIGNED_FROM
 from mainstem.model.errors import StorageFailed
 from mainstem.model.meters import LATENCY_SECONDS, Histogram
 from mainstem.model.ports import Buffer, File
@@ -39,6 +41,7 @@ ROUND_FRAME_BYTES = FRAME_HEAD_BYTES + ROUND.size
 SEAL_FRAME_BYTES = FRAME_HEAD_BYTES
 # A file that was not filled with zeros is left for one that was, if it has more room than this.
 WORTH_LEAVING_BYTES = 64 << 20
+LARGE_BATCH_BYTES = 1024
 BATCH = int(FrameKind.BATCH)  # plain, which is faster to handle
 
 
@@ -320,9 +323,12 @@ class JournalWriter:
         for append in appends:
             payload, kind, subject = append.payload, append.kind, append.subject
             size = len(payload)
+            # A batch's own crc was checked when it came: that of a large one is not worth another look.
+            flags = OWN_CRC if kind == BATCH and size > LARGE_BATCH_BYTES else 0
+            covered = payload[:SIGNED_FROM] if flags else payload
             # Mode 0 keeps the GIL: to get it back takes longer than the crc of a megabyte.
-            crc = crc32c(pack_seed(file_id, position, kind, 0, 0, subject, size), 0, 0)
-            add(pack_head(size, crc32c(payload, crc, 0), kind, 0, 0, subject))
+            crc = crc32c(pack_seed(file_id, position, kind, flags, 0, subject, size), 0, 0)
+            add(pack_head(size, crc32c(covered, crc, 0), kind, flags, 0, subject))
             add(payload)
             append.file_id = file_id
             position += FRAME_HEAD_BYTES

@@ -12,7 +12,16 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from mainstem.kernel.log.layout import FRAME_HEAD, FRAME_HEAD_BYTES, ROUND, ROUND_MAGIC, SEED, FrameKind
+from mainstem.kernel.log.layout import (
+    FRAME_HEAD,
+    FRAME_HEAD_BYTES,
+    OWN_CRC,
+    ROUND,
+    ROUND_MAGIC,
+    SEED,
+    FrameKind,
+)
+from mainstem.model.batch import CRC_AT, SIGNED_FROM
 from mainstem.model.ports import File
 
 # A file is read in windows of this size, so that recovery needs little memory however large the file.
@@ -22,6 +31,7 @@ TAIL_BYTES = 1 << 20
 TAIL_ZEROS = bytes(TAIL_BYTES)
 _ROUND_BYTES = FRAME_HEAD_BYTES + ROUND.size
 # Of a batch's header: base offset, leader epoch, last offset delta, greatest timestamp, producer id.
+OWN = Struct(">I")  # a batch's own crc
 BATCH_ROW = Struct(">q4xi7xi8xqq")
 # Plain numbers: looking up a member of an enumeration costs as much as everything else in these loops.
 _BATCH, _ROUND, _SEAL = int(FrameKind.BATCH), int(FrameKind.ROUND), int(FrameKind.SEAL)
@@ -46,7 +56,7 @@ def scan(view: memoryview, origin: int, start: int, file_id: int, max_frames: in
     found = Scan()
     add_kind, add_subject = found.kinds.append, found.subjects.append
     add_position, add_size = found.positions.append, found.sizes.append
-    unpack, pack_seed = FRAME_HEAD.unpack_from, SEED.pack
+    unpack, pack_seed, unpack_own = FRAME_HEAD.unpack_from, SEED.pack, OWN.unpack_from
     at, limit = start - origin, len(view)
     why = "end"
     while max_frames > 0:
@@ -65,7 +75,13 @@ def scan(view: memoryview, origin: int, start: int, file_id: int, max_frames: in
             found.needs = FRAME_HEAD_BYTES + size
             break
         seed = crc32c(pack_seed(file_id, origin + at, kind, flags, zero, subject, size))
-        if crc32c(view[payload:end], seed) != crc:
+        if flags & OWN_CRC and size > SIGNED_FROM:
+            signed = payload + SIGNED_FROM
+            sound = crc32c(view[payload:signed], seed) == crc
+            sound = sound and crc32c(view[signed:end]) == unpack_own(view, payload + CRC_AT)[0]
+        else:
+            sound = crc32c(view[payload:end], seed) == crc
+        if not sound:
             why = "crc"
             break
         add_kind(kind)
