@@ -18,6 +18,9 @@ SIZE = Struct(">i")
 _INT16 = Struct(">h")
 SMALLEST_SLAB = 16 << 10
 LARGEST_SLAB = 256 << 10
+# For frames that would fill a usual slab with a few: the rest of one that does not fit has to be moved.
+ROOMY_SLAB = 1 << 20
+ROOMY_FROM = 32 << 10
 # Below this much free space a slab is not worth receiving into.
 SMALLEST_ROOM = 2 << 10
 # A frame beyond this size gets its memory as its bytes arrive, not when it is announced.
@@ -94,6 +97,8 @@ class Inbox:
         if self._wanted > LARGEST_SLAB:
             # Here comes someone with large requests: the next slab shall hold one whole.
             self._next_size = min(max(self._next_size, self._wanted), TRUSTED_BYTES)
+        elif self._wanted > ROOMY_FROM and self._next_size < ROOMY_SLAB:
+            self._next_size = ROOMY_SLAB
         self._wanted = 0
         slab.frames += 1
         return slab.view[start + 4 : self._start]

@@ -147,9 +147,13 @@ class Repeats:
         if self._has_changed() or len(self._routes) >= MAX_ROUTES:
             self._forget()
         flexible = version >= _FLEXIBLE
-        self._tags = len(_NO_TAGS) if flexible else 0
+        tags = len(_NO_TAGS) if flexible else 0
         length_bytes = _varint_bytes(size + 1) if flexible else _LENGTH.size
-        self._key_end = len(frame) - self._tags - size - length_bytes
+        end = len(frame) - tags
+        key_end = end - size - length_bytes
+        if flexible and not (_behind_length(frame, key_end, end) and frame[end:] == _NO_TAGS):
+            return  # tags from the future: such a request is not like the others
+        self._tags, self._key_end = tags, key_end
         head, _ = _unpack_head(frame)
         if head != self._head:  # another version of the API: its answers look different
             self._routes.clear()

@@ -26,8 +26,8 @@ and then holds frames:
 `subject` is the partition id of a batch, body or link, and the section number of a delta. The crc is over
 (file id, position of the frame, bytes 8..16 of the head, size, payload): the first two are not stored, so
 that a recycled file cannot bring old frames back to life, and a frame that moved is not believed. With the
-flag OWN_CRC the payload is a batch, whose own crc covers it from byte 21 on: the frame's stops there. It covers
-the batch's crc, so that the two together leave nothing out, and no byte has to be looked at twice.
+flag OWN_CRC the payload is a batch, whose own crc covers it from byte 21 on: the frame's stops there. It
+covers the batch's crc, so that the two together leave nothing out, and no byte has to be looked at twice.
 """
 
 from __future__ import annotations
