@@ -170,7 +170,7 @@ class Journal:
 
     file_bytes: int = setting(size_bytes(MIB, INT32_MAX), 256 * MIB, "A journal file is sealed at this size.")
     file_frames: int = setting(
-        integer(1000, 100_000_000), 1_000_000, "A journal file is sealed at this number of frames."
+        integer(1000, 100_000_000), 500_000, "A journal file is sealed at this number of frames."
     )
     reserve_bytes: int = setting(
         size_bytes(0), 64 * MIB, "Disk space held back so that a full disk still takes acks and deletes."

@@ -55,7 +55,7 @@ APPEND_OVERHEAD_BYTES = FRAME_HEAD_BYTES + ROUND_FRAME_BYTES
 @dataclass(frozen=True, slots=True)
 class LogOptions:
     file_bytes: int = 256 << 20
-    file_frames: int = 1_000_000
+    file_frames: int = 500_000
     # The last part of the last file: only what frees space is let in there.
     reserve_bytes: int = 64 << 20
     # Of the newest files; older ones leave the page cache, see `_uncache_old`.
