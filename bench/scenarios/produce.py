@@ -11,7 +11,12 @@ from bench.scenarios.warm import warm_up
 from bench.stats import OURS, SINK, Bar
 
 RUN_S, QUICK_S = 5.0, 3.0
+LARGE_RUN_S = 3.0  # of large records: all sides' data together must fit on a disk with 80 GB free
 MOST_MB = 200
+
+
+def run_s(lab: Lab, record_bytes: int) -> float:
+    return lab.seconds(LARGE_RUN_S if record_bytes > 100 else RUN_S, QUICK_S)
 
 
 def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> None:
@@ -20,7 +25,7 @@ def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> Non
 
 def measure(lab: Lab, side: str, _round: int, *, partitions: int, record_bytes: int) -> Mapping[str, float]:
     server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", partitions, "-s", record_bytes, "-d", lab.seconds(RUN_S, QUICK_S))
+    options = ("-p", partitions, "-s", record_bytes, "-d", run_s(lab, record_bytes))
     return lab.metered_load(server, "produce", topic, *options)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from bench.lab import KAFKA, Lab, Scenario
 from bench.peers import Server
-from bench.scenarios.produce import MOST_MB, QUICK_S, RUN_S
+from bench.scenarios.produce import MOST_MB, run_s
 from bench.scenarios.warm import warm_up
 from bench.stats import OURS, SINK, Bar
 
@@ -28,7 +28,7 @@ def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> Non
 
 def measure(lab: Lab, side: str, _round: int, *, partitions: int, record_bytes: int) -> Mapping[str, float]:
     server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", partitions, "-d", lab.seconds(RUN_S, QUICK_S), "-w", 0.5)
+    options = ("-p", partitions, "-d", run_s(lab, record_bytes), "-w", 0.5)
     return lab.metered_load(server, "raw", topic, *options, *load(record_bytes))
 
 
