@@ -31,7 +31,7 @@ def scenario(partitions: int) -> Scenario:
         sides=(OURS, KAFKA, KAFKA_FLUSH),
         bars=(
             Bar("requests_per_s", "at least", 1.2, "MUST", KAFKA),
-            # Kafka syncs a file per partition: with one it syncs one at a time, and that is what the bar means.
+            # Kafka syncs a file per partition: the bar means one, where it can only sync one at a time.
             Bar("requests_per_s", "at least", 10.0, "MUST" if partitions == 1 else "REPORT", KAFKA_FLUSH),
             Bar("peak_rss_mb", "at most", 200, "MUST", unit="MB"),
         ),
