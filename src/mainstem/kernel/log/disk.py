@@ -86,9 +86,11 @@ class OsFile:
         self._write(chunks, position, 0)
 
     def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
-        """One call of the system instead of two: a thread loses the GIL with each."""
-        self._write(chunks, position, DSYNC)
-        if not DSYNC:
+        """One call of the system instead of two, where one can do it: a thread loses the GIL with each."""
+        if DSYNC and len(chunks) <= MAX_BUFFERS:
+            self._write(chunks, position, DSYNC)
+        else:
+            self._write(chunks, position, 0)
             self.fdatasync()
 
     def _write(self, chunks: Sequence[Buffer], position: int, flags: int) -> None:
