@@ -38,7 +38,7 @@ class BrokerOptions:
     snapshot_interval_ms: int = 300_000
     snapshot_gap_ms: int = 30_000  # between two that are taken so that a file can be merged
     merge: bool = True
-    merge_level0_files: int = 16
+    merge_level0_files: int = 64
     merge_after_ms: int = 60_000
     merge_bytes_per_second: int = 0  # 0: as fast as the disk
     merge_dirty_ratio: float = 0.5

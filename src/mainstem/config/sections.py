@@ -138,7 +138,7 @@ class Topics:
     )
     segment_bytes: int = setting(
         size_bytes(MIB, INT32_MAX),
-        1024 * MIB,
+        512 * MIB,
         "Told to clients as segment.bytes; files are shared by all topics, see `journal.file_bytes`.",
     )
     segment_ms: int = setting(
@@ -177,7 +177,7 @@ class Journal:
     )
     cached_bytes: int = setting(
         size_bytes(0),
-        1024 * MIB,
+        512 * MIB,
         "How much of the newest journal files may stay in the page cache: what consumers close behind read.",
     )
     reader_threads: int = setting(integer(1, 64), 2, "Threads for reads that must wait for the disk.")
@@ -192,9 +192,13 @@ class Merge:
 
     enabled: bool = setting(BOOLEAN, True, "Merge sealed files.")
     delay_ms: int = setting(
-        duration_ms(0), MINUTE_MS, "How long a sealed file may wait for the next ones before it is merged."
+        duration_ms(0),
+        MINUTE_MS,
+        "How long a sealed file waits for the next ones before it is merged, when little is written.",
     )
-    level0_files: int = setting(integer(2, 256), 16, "Most sealed files that wait unmerged.")
+    level0_files: int = setting(
+        integer(2, 256), 64, "Most sealed files that wait unmerged, however much is being written."
+    )
     max_bytes_per_second: int = setting(
         size_bytes(MIB, unlimited=True), 128 * MIB, "Writing speed of a merge, so that producers come first."
     )

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from merge_house import EAGER, House, OsDisk, run_job
+from merge_house import EAGER, House, OsDisk, post, run_job
 
 from mainstem.kernel.log.entries import LinkEntry
 from mainstem.kernel.log.jobs import Failed, MergeJob, SealJob
@@ -12,6 +13,7 @@ from mainstem.kernel.log.layout import FileKind, places_name, run_name
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import UpkeepOptions
 from mainstem.kernel.log.sidecar import Sidecar
+from mainstem.kernel.log.upkeep import Upkeep
 from mainstem.model.errors import BodyGone
 
 
@@ -352,3 +354,20 @@ def test_files_are_merged_in_the_names_of_kinds(house):
     (run,) = house.log.files.manifest.runs
     with open(f"{house.folder}/{run_name(run.file_id)}", "rb") as file:
         assert file.read(12)[10:12] == FileKind.RUN.to_bytes(2, "big")
+
+
+@pytest.mark.parametrize(("quiet_bytes_per_s", "merged"), [(0, False), (1 << 40, True)])
+def test_while_much_is_written_only_a_full_level_0_is_merged(tmp_path, quiet_bytes_per_s, merged):
+    options = UpkeepOptions(level0_files=100, merge_after_ms=0, quiet_bytes_per_s=quiet_bytes_per_s)
+    house = House(str(tmp_path), options)
+    for at in range(100):
+        house.append(at % 5, size=200)
+    house.settle()
+    house.work()
+    assert bool(house.log.files.manifest.runs) is merged
+    house.upkeep = Upkeep(
+        house.log, house.facts, house.runner, post, replace(options, level0_files=2), house.meters
+    )
+    house.work()
+    assert house.log.files.manifest.runs
+    house.check()

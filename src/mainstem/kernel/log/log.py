@@ -59,7 +59,7 @@ class LogOptions:
     # The last part of the last file: only what frees space is let in there.
     reserve_bytes: int = 64 << 20
     # Of the newest files; older ones leave the page cache, see `_uncache_old`.
-    cached_bytes: int = 1 << 30
+    cached_bytes: int = 512 << 20
 
 
 class Log:

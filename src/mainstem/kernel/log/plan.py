@@ -26,9 +26,11 @@ from mainstem.kernel.log.sidecar import Sidecar
 
 @dataclass(frozen=True, slots=True)
 class UpkeepOptions:
-    # Level 0 is merged when half of this many files are finished, or one has waited for merge_after_ms.
-    level0_files: int = 16
+    # Level 0 is merged when this many files are finished, or when one has waited for merge_after_ms and less
+    # than this is being written: a merge costs about as much as the writing did, and can be done later.
+    level0_files: int = 64
     merge_after_ms: int = 120_000
+    quiet_bytes_per_s: int = 16 << 20
     fan_in: int = 8
     run_bytes: int = 1 << 30
     # What one merge reads at most: it needs as much space again until it is done.
@@ -79,9 +81,9 @@ def groups_of(manifest: Manifest) -> list[Group]:
 
 
 def level0_choice(
-    manifest: Manifest, ready: Ready, waited_ms: Mapping[int, int], options: UpkeepOptions
+    manifest: Manifest, ready: Ready, waited_ms: Mapping[int, int], quiet: bool, options: UpkeepOptions
 ) -> Choice | None:
-    """The oldest finished journal files, if they are many or old enough.
+    """The oldest finished journal files, if they are many, or old enough and the moment is quiet.
 
     Their deltas are not copied: they must lie before both snapshots that recovery may start from.
     """
@@ -102,7 +104,7 @@ def level0_choice(
     if not found:
         return None
     waited = waited_ms.get(found[0].file_id, 0) >= options.merge_after_ms
-    if len(found) * 2 < options.level0_files and not waited:
+    if len(found) < options.level0_files and not (waited and quiet):
         return None
     inputs = [Input(entry.file_id, FileKind.JOURNAL, entry.size) for entry in found]
     return Choice(inputs, 1, "level 0")

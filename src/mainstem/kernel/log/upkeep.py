@@ -60,6 +60,8 @@ events = get_log(__name__)
 
 # A group of which only bodies live, named by links elsewhere, is rewritten every so many surveys.
 _SURVEYS_PER_BODY_CHECK = 10
+# What is written is counted over this time at least.
+_RATE_MS = 1000
 Slices = Generator[None, None, None]
 
 
@@ -117,6 +119,8 @@ class Upkeep:
         self._options = options or UpkeepOptions()
         self._meters = UpkeepMeters(meters or Meters(), log)
         self._now_ms = 0
+        self._is_quiet = True
+        self._rate_from_ms, self._rate_from_bytes = 0, log.bytes_written
         self._busy = False
         self._closed = False
         self._once_settled: tuple[int, Callable[[], object]] | None = None
@@ -139,6 +143,7 @@ class Upkeep:
     def tick(self, now_ms: int) -> bool:
         """One slice of work. True: there is more to do right away, call again soon."""
         self._now_ms = now_ms
+        self._note_rate()
         if self._once_settled is not None and self._log.settled >= self._once_settled[0]:
             (_, action), self._once_settled = self._once_settled, None
             action()
@@ -152,6 +157,14 @@ class Upkeep:
             self._slices = None
             return False
         return True
+
+    def _note_rate(self) -> None:
+        passed_ms = self._now_ms - self._rate_from_ms
+        if passed_ms >= _RATE_MS:
+            written = self._log.bytes_written
+            rate = (written - self._rate_from_bytes) * 1000 / passed_ms
+            self._is_quiet = rate < self._options.quiet_bytes_per_s
+            self._rate_from_ms, self._rate_from_bytes = self._now_ms, written
 
     def close(self) -> None:
         """Ends the work in hand; what is half done leaves no trace. Call before the log is closed."""
@@ -178,7 +191,7 @@ class Upkeep:
             yield from self._survey()
         ready = self._ready()
         choices = [
-            level0_choice(manifest, ready, waited_ms, options),
+            level0_choice(manifest, ready, waited_ms, self._is_quiet, options),
             keyed_choice(manifest, ready, options),
             tier_choice(manifest, ready, options),
         ]
