@@ -65,8 +65,8 @@ class File(Protocol):
     def allocate(self, size: int) -> None:
         """Reserve space so that writes below `size` cannot run out of it; new bytes read as zero."""
 
-    def uncache(self) -> None:
-        """What is on disk need not be kept in memory too. Advice: it changes nothing but speed."""
+    def uncache(self, position: int = 0, size: int = 0) -> None:
+        """What is on disk there need not be in memory too (size 0: to the end). Advice, for speed only."""
 
     def close(self) -> None: ...
 

@@ -203,7 +203,7 @@ class MemoryFile:
             self._disk.take_space(size - self.size())
             self._disk.do(Extend(self.inode, size))
 
-    def uncache(self) -> None:
+    def uncache(self, position: int = 0, size: int = 0) -> None:
         """Nothing: `all_cached` says what is in memory."""
 
     def close(self) -> None:

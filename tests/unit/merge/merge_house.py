@@ -23,7 +23,9 @@ from mainstem.model.ports import Disk
 from mainstem.model.records import Record, encode_batch
 
 LOG_OPTIONS = LogOptions(file_bytes=16 << 10, file_frames=1000, reserve_bytes=1 << 10)
-EAGER = UpkeepOptions(level0_files=2, merge_after_ms=0, fan_in=3, run_bytes=1 << 30, survey_every_ms=0)
+EAGER = UpkeepOptions(
+    level0_files=2, merge_after_ms=0, fan_in=3, run_bytes=1 << 30, survey_every_ms=0, sealed_here_rows=0
+)
 
 
 class NowExecutor(Executor):
@@ -42,9 +44,13 @@ class LazyRunner:
         self._disk = disk
         self.jobs: deque[tuple[Job, Callable[[Outcome], None]]] = deque()
         self.outcomes: list[Outcome] = []
+        self.held = False
 
     def start(self, job: Job, on_done: Callable[[Outcome], None]) -> None:
         self.jobs.append((job, on_done))
+
+    def hold(self, held: bool) -> None:
+        self.held = held
 
     def close(self) -> None:
         self.jobs.clear()

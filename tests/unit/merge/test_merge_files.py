@@ -3,15 +3,17 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from merge_house import EAGER, House, OsDisk, post, run_job
 
 from mainstem.kernel.log.entries import LinkEntry
-from mainstem.kernel.log.jobs import Failed, MergeJob, SealJob
+from mainstem.kernel.log.jobs import Failed, Input, MergeJob, SealJob
 from mainstem.kernel.log.layout import FileKind, places_name, run_name
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import UpkeepOptions
+from mainstem.kernel.log.seal import seal_file, seal_table
 from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.upkeep import Upkeep
 from mainstem.model.errors import BodyGone
@@ -235,7 +237,7 @@ def test_a_lost_sidecar_of_a_run_is_made_again_with_everything_in_it(house):
 
 
 def test_a_run_is_split_when_it_is_large(tmp_path):
-    options = UpkeepOptions(level0_files=2, merge_after_ms=0, fan_in=3, run_bytes=8000)
+    options = UpkeepOptions(level0_files=2, merge_after_ms=0, fan_in=3, run_bytes=8000, sealed_here_rows=0)
     house = House(str(tmp_path), options)
     for at in range(100):
         house.append(at % 5, size=200)
@@ -358,7 +360,9 @@ def test_files_are_merged_in_the_names_of_kinds(house):
 
 @pytest.mark.parametrize(("quiet_bytes_per_s", "merged"), [(0, False), (1 << 40, True)])
 def test_while_much_is_written_only_a_full_level_0_is_merged(tmp_path, quiet_bytes_per_s, merged):
-    options = UpkeepOptions(level0_files=100, merge_after_ms=0, quiet_bytes_per_s=quiet_bytes_per_s)
+    options = UpkeepOptions(
+        level0_files=100, merge_after_ms=0, quiet_bytes_per_s=quiet_bytes_per_s, sealed_here_rows=0
+    )
     house = House(str(tmp_path), options)
     for at in range(100):
         house.append(at % 5, size=200)
@@ -370,4 +374,60 @@ def test_while_much_is_written_only_a_full_level_0_is_merged(tmp_path, quiet_byt
     )
     house.work()
     assert house.log.files.manifest.runs
+    house.check()
+
+
+def test_a_merge_rests_while_much_is_written_unless_files_pile_up(tmp_path):
+    options = UpkeepOptions(level0_files=40, merge_after_ms=0, quiet_bytes_per_s=1000, sealed_here_rows=0)
+    house = House(str(tmp_path), options)
+    for at in range(30):
+        house.append(at % 5, size=200)
+    house.settle()
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    second = 0
+
+    def tick() -> bool:
+        nonlocal second
+        second += 1
+        house.upkeep.tick(house.now_ms + second * 1000)
+        return house.runner.held
+
+    assert not tick()
+    for at in range(30):
+        house.append(at % 5, size=200)
+    assert tick()
+    assert not tick()  # a second without a byte
+    while sum(1 for entry in house.log.files.manifest.journals if entry.size) < 40:
+        house.append(1, size=2000)
+    assert not tick()
+    house.runner.work()
+    house.check()
+
+
+def test_the_index_that_the_writer_kept_makes_the_same_sidecar_as_the_file(house):
+    for at in range(40):
+        house.append(at % 5, size=200)
+    house.fan_out([2, 3, 4])
+    house.settle()
+    for places in house.log.sealed:
+        assert isinstance(places, PlaceTable)
+        path = f"{house.folder}/{places_name(places.file_id)}"
+        (entry,) = [e for e in house.log.files.manifest.journals if e.file_id == places.file_id]
+        seal_table(house.disk, house.folder, places, entry.size)
+        from_table = Path(path).read_bytes()
+        job = SealJob(house.folder, Input(entry.file_id, FileKind.JOURNAL, entry.size))
+        seal_file(house.disk, job, lambda count: None)
+        assert Path(path).read_bytes() == from_table
+
+
+def test_short_indexes_are_sealed_without_the_child(tmp_path):
+    house = House(str(tmp_path), UpkeepOptions(merge_after_ms=1 << 60))
+    for at in range(100):
+        house.append(at % 5, size=200)
+    house.settle()
+    for _ in range(200):
+        house.upkeep.tick(house.now_ms)
+    assert not house.runner.jobs
+    assert all(isinstance(places, Sidecar) for places in house.log.sealed)
     house.check()

@@ -127,8 +127,8 @@ class OsFile:
         if size > have:
             os.posix_fallocate(self.fd, have, size - have)
 
-    def uncache(self) -> None:
-        os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    def uncache(self, position: int = 0, size: int = 0) -> None:
+        os.posix_fadvise(self.fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         if self.fd >= 0:

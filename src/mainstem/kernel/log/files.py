@@ -186,12 +186,12 @@ class Files:
         finally:
             file.close()
 
-    def uncache(self, file_id: int) -> None:
-        """A journal file that is old enough to be read from the disk, if at all; it may be gone already."""
+    def uncache(self, file_id: int, position: int, size: int) -> None:
+        """Of a journal file that is old enough to be read from the disk, if at all; it may be gone by now."""
         with contextlib.suppress(FileNotFoundError):
             file = self.open_journal(file_id)
             try:
-                file.uncache()
+                file.uncache(position, size)
             finally:
                 file.close()
 

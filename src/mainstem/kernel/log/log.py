@@ -104,7 +104,12 @@ class Log:
         self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
-        self._cached: deque[tuple[int, int]] = deque()  # finished files in the page cache, with their sizes
+        # Finished files in the page cache, with their sizes, and up to where the oldest has left it.
+        self._cached: deque[tuple[int, int]] = deque()
+        self._uncached_to = 0
+        self._cached_bytes = 0
+        self._uncache_due = 0  # written since they were looked at
+        self._uncache_step = max(options.file_bytes // 32, 64 << 10)  # whole pages
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -245,6 +250,9 @@ class Log:
         self.bytes_written += done.bytes
         self._round_bytes += (done.bytes - self._round_bytes) / 64
         self.rounds_written += 1
+        self._uncache_due += done.bytes
+        if self._uncache_due >= self._uncache_step:
+            self._uncache_old()
         try:
             if self.on_synced is not None:
                 self.on_synced(done)
@@ -282,19 +290,25 @@ class Log:
         self.reader.use_written(active.file_id, active.file, 0)
         file_id, size = sealed.file_id, sealed.position
         self.keep_house(lambda: self._finish_sealed(file_id, size))
-        self._uncache_old(file_id, size)
+        self._cached.append((file_id, size))
+        self._cached_bytes += size
         self.prepare()
 
-    def _uncache_old(self, file_id: int, size: int) -> None:
-        """Give the memory of older files to the next ones.
+    def _uncache_old(self) -> None:
+        """Give the memory of the oldest part of finished files to what is written next, as it is needed.
 
         Left alone, a fast writer fills all memory with pages that nobody reads, and each new one must be
         found by the kernel first: that costs several times what writing to it does.
         """
-        self._cached.append((file_id, size))
-        while self._cached and sum(size for _, size in self._cached) > self._options.cached_bytes:
-            old, _ = self._cached.popleft()
-            self.keep_house(partial(self.files.uncache, old))
+        self._uncache_due = 0
+        while self._cached and self._cached_bytes + self._active.position > self._options.cached_bytes:
+            file_id, size = self._cached[0]
+            start, self._uncached_to = self._uncached_to, min(self._uncached_to + self._uncache_step, size)
+            self._cached_bytes -= self._uncached_to - start
+            self.keep_house(partial(self.files.uncache, file_id, start, self._uncached_to - start))
+            if self._uncached_to == size:
+                self._cached.popleft()
+                self._uncached_to = 0
 
     def _finish_sealed(self, file_id: int, size: int) -> None:
         self._unnamed_seals.append((file_id, size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +24,9 @@ class Runner(Protocol):
     def start(self, job: Job, on_done: OnDone) -> None:
         """`on_done` is called later, on the owner's thread."""
 
+    def hold(self, held: bool) -> None:
+        """Let the job in hand rest, or go on."""
+
     def close(self) -> None: ...
 
 
@@ -34,6 +38,7 @@ class Miller:
         self._rate = bytes_per_second
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = False
+        self._held = False
         # One thread for good: the child ends with the thread that started it.
         self._jobs: SimpleQueue[tuple[bytes, OnDone] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -48,6 +53,12 @@ class Miller:
             self._thread = threading.Thread(target=self._work, name="miller", daemon=True)
             self._thread.start()
         self._jobs.put((encode_job(job), on_done))
+
+    def hold(self, held: bool) -> None:
+        child = self._child
+        if held != self._held and child is not None:
+            self._held = held
+            child.send_signal(signal.SIGSTOP if held else signal.SIGCONT)
 
     def close(self) -> None:
         """Ends the child, in the middle of a job if need be; nobody hears of that job again."""
@@ -88,6 +99,7 @@ class Miller:
 
     def _died(self, why: str) -> Failed:
         child, self._child = self._child, None
+        self._held = False
         if child is None:
             return Failed(f"the mill could not be started: {why}")
         child.kill()

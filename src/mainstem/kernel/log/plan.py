@@ -31,6 +31,10 @@ class UpkeepOptions:
     level0_files: int = 64
     merge_after_ms: int = 120_000
     quiet_bytes_per_s: int = 16 << 20
+    # Of finished files without a sidecar, in memory: 45 bytes each.
+    max_waiting_rows: int = 1_000_000
+    # Indexes up to this length get their sidecar from this process, others from the child.
+    sealed_here_rows: int = 5_000
     fan_in: int = 8
     run_bytes: int = 1 << 30
     # What one merge reads at most: it needs as much space again until it is done.

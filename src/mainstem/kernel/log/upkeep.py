@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from mainstem.kernel.log.jobs import (
@@ -49,6 +50,7 @@ from mainstem.kernel.log.plan import (
     swap_in,
     tier_choice,
 )
+from mainstem.kernel.log.seal import seal_table
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
 from mainstem.kernel.log.survey import count_live
 from mainstem.kernel.log.upkeep_meters import UpkeepMeters
@@ -122,6 +124,7 @@ class Upkeep:
         self._is_quiet = True
         self._rate_from_ms, self._rate_from_bytes = 0, log.bytes_written
         self._busy = False
+        self._merging = False  # the job in hand is a merge, which can wait
         self._closed = False
         self._once_settled: tuple[int, Callable[[], object]] | None = None
         self._slices: Slices | None = None
@@ -144,6 +147,7 @@ class Upkeep:
         """One slice of work. True: there is more to do right away, call again soon."""
         self._now_ms = now_ms
         self._note_rate()
+        self._runner.hold(self._merging and not self._is_quiet and not self._is_pressed())
         if self._once_settled is not None and self._log.settled >= self._once_settled[0]:
             (_, action), self._once_settled = self._once_settled, None
             action()
@@ -157,6 +161,12 @@ class Upkeep:
             self._slices = None
             return False
         return True
+
+    def _is_pressed(self) -> bool:
+        """Merges must go on, however busy the moment: files wait for one, or their indexes for a sidecar."""
+        finished = sum(1 for entry in self._files.manifest.journals if entry.size)
+        rows = sum(len(places) for places in self._log.sealed if isinstance(places, PlaceTable))
+        return finished >= self._options.level0_files or rows >= self._options.max_waiting_rows
 
     def _note_rate(self) -> None:
         passed_ms = self._now_ms - self._rate_from_ms
@@ -217,9 +227,23 @@ class Upkeep:
         for places in self._log.sealed:
             entry = known.get(places.file_id)
             if entry is not None and isinstance(places, PlaceTable):
-                self._run_seal(SealJob(self._files.folder, entry))
+                if entry.kind == FileKind.JOURNAL and len(places) <= self._options.sealed_here_rows:
+                    self._busy = True
+                    self._log.keep_house(partial(self._seal_here, places, entry.size))
+                else:
+                    self._run_seal(SealJob(self._files.folder, entry))
                 return True
         return False
+
+    def _seal_here(self, table: PlaceTable, size: int) -> None:
+        """A short index is written by the housekeeper: the child would read the whole file again for it."""
+        try:
+            sealed = seal_table(self._files.disk, self._files.folder, table, size)
+        except OSError as error:
+            self._post(lambda why: self._fail(f"sealing file {table.file_id}", why), _failed(error))
+            return
+        self._post(self._meters.sealed, sealed)
+        self._open_sealed(table.file_id)
 
     def _run_seal(self, job: SealJob) -> None:
         mark = self._log.submitted
@@ -305,6 +329,7 @@ class Upkeep:
         )
         merge = _Merge(job, choice, log.submitted)
         self._busy = True
+        self._merging = True
         self._runner.start(job, lambda outcome: self._on_merged(merge, outcome))
 
     def _named_bodies(self) -> set[BodyId]:
@@ -337,6 +362,7 @@ class Upkeep:
         self._done()
 
     def _on_merged(self, merge: _Merge, outcome: Outcome) -> None:
+        self._merging = False
         if not isinstance(outcome, Merged):
             self._give_up(merge, outcome)
             return
