@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 
 import pytest
@@ -11,9 +12,11 @@ from mainstem.client import Client, ClientSettings, parse_bootstrap
 from mainstem.client.admin import create_topic, delete_topic
 from mainstem.model.record import Record
 from mainstem.model.records import encode_batch
-from mainstem.wire.kafka.apis import ApiKey
+from mainstem.testing import Broker
+from mainstem.wire.kafka.apis import SPECS, ApiKey
+from mainstem.wire.kafka.frames import encode_request
 from mainstem.wire.kafka.metadata import MetadataRequestTopic
-from mainstem.wire.kafka.produce import PartitionProduceData, TopicProduceData
+from mainstem.wire.kafka.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 CORRUPT, UNKNOWN_TOPIC, OUT_OF_ORDER = 2, 3, 45
 REPEATS = 4
@@ -25,6 +28,11 @@ def own_client(address: str) -> Client:
 
 def batch(value: bytes = b"v", **fields) -> bytes:
     return bytes(encode_batch([Record(0, int(time.time() * 1000), None, value)], **fields))
+
+
+def request(topic: str, records: bytes) -> ProduceRequest:
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])
+    return ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data])
 
 
 def produce(raw: Raw, topic: str, records: bytes, *, version: int = 9, partition: int = 0, topic_id=b""):
@@ -111,3 +119,25 @@ def test_a_topic_deleted_and_made_anew_is_another_one(address, made):
         assert produce(raw, made, batch()).error_code == UNKNOWN_TOPIC
         create_topic(client, made)
         assert [produce(raw, made, batch()).base_offset for _ in range(2)] == [0, 1]
+
+
+def test_the_long_way_is_gone_once_for_each_head(monkeypatch):
+    parsed: list[int] = []
+    handler = importlib.import_module(
+        "mainstem.fronts.kafka.handlers.produce"
+    )
+    real = handler.parse_produce
+    monkeypatch.setattr(handler, "parse_produce", lambda *a: parsed.append(1) or real(*a))
+    with Broker() as broker, Raw(broker.kafka) as raw:
+        with own_client(broker.kafka) as client:
+            create_topic(client, "orders", partitions=2)
+        for _ in range(5):
+            for partition in range(2):
+                produce(raw, "orders", batch(), partition=partition)
+        assert len(parsed) == 2
+        raw.send(encode_request(SPECS[ApiKey.PRODUCE], 9, 99, "long" * 500, request("orders", batch())))
+        raw.receive_frame()
+        assert len(parsed) == 3
+        raw.send(encode_request(SPECS[ApiKey.PRODUCE], 9, 99, "long" * 500, request("orders", batch())))
+        raw.receive_frame()
+        assert len(parsed) == 4, "a head of two kilobytes is not worth keeping"

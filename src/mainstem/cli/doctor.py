@@ -160,7 +160,7 @@ def check_filesystem(place: Path, mounts: Path = Path("/proc/mounts")) -> Findin
 
 
 def check_sync(place: Path) -> Finding:
-    """Time fdatasync as the journal uses it: small writes into space that is already there."""
+    """Time what the journal waits for: small writes into space that is already there, and a sync."""
     try:
         took_ms = sorted(sync_times_ms(place))
     except OSError as error:

@@ -138,7 +138,7 @@ class Topics:
     )
     segment_bytes: int = setting(
         size_bytes(MIB, INT32_MAX),
-        512 * MIB,
+        1024 * MIB,
         "Told to clients as segment.bytes; files are shared by all topics, see `journal.file_bytes`.",
     )
     segment_ms: int = setting(

@@ -77,7 +77,11 @@ class MakeFolder:
 
 @dataclass(frozen=True, slots=True)
 class SyncFile:
+    """Of a whole file, or of what was written to a part of it."""
+
     inode: int
+    start: int = 0
+    end: int = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,8 @@ class MemoryFile:
 
     def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
         self.pwritev(chunks, position)
-        self.fdatasync()
+        size = sum(map(len, chunks))
+        self._disk.sync("fdatasync", self.path, SyncFile(self.inode, position, position + size))
 
     def fdatasync(self) -> None:
         self._disk.sync("fdatasync", self.path, SyncFile(self.inode))
@@ -362,7 +367,10 @@ class _Lock:
 
 
 def _is_kept_by(op: Op, sync: SyncFile | SyncFolder) -> bool:
-    if isinstance(op, Write | Truncate | Extend):
+    if isinstance(op, Write):
+        own = isinstance(sync, SyncFile) and op.inode == sync.inode
+        return own and sync.start <= op.position and op.position + len(op.data) <= sync.end
+    if isinstance(op, Truncate | Extend):
         return isinstance(sync, SyncFile) and op.inode == sync.inode
     return isinstance(sync, SyncFolder) and _folder(op.path) == sync.path
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from mainstem.kernel.log import journal
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.entries import DeltaEntry
 from mainstem.kernel.log.journal import Append
@@ -44,6 +45,18 @@ def test_what_is_pending_is_one_round_with_one_write():
     log.log.run_pending()
     assert len(journal_writes(disk)) == 1
     assert len([op for op in disk.tape[before:] if not hasattr(op, "value")]) == 2  # the write and its sync
+
+
+def test_what_was_told_early_is_on_disk_with_the_next_durable_round():
+    disk, log = new_log()
+    early = encode_batch([Record(0, 1, None, b"early")], base_offset=0)
+    log.log.append_batch(1, early, 0, 0, 1, None, early=True)
+    log.log.run_pending()
+    durable = encode_batch([Record(0, 1, None, b"durable")], base_offset=1)
+    log.log.append_batch(1, durable, 1, 1, 1, None)
+    log.log.run_pending()
+    found = LogByHand(disk.after_power_cut(), FOLDER, OPTIONS).log.read(1, 0, EVERYTHING, EVERYTHING)
+    assert [bytes(batch) for batch in found] == [bytes(early), bytes(durable)]
 
 
 def test_nothing_is_read_before_it_is_on_disk():
@@ -337,6 +350,52 @@ def test_only_the_newest_files_stay_in_the_page_cache(tmp_path):
     newest = sum(cached)
     assert cached == [False] * (len(cached) - newest) + [True] * newest
     assert 1 <= newest <= len(cached) // 2
+
+
+def test_the_first_file_is_left_once_the_next_one_is_filled_if_that_is_not_smaller(monkeypatch):
+    monkeypatch.setattr(journal, "WORTH_LEAVING_BYTES", 1000)
+    disk, log = new_log()
+    log.log.prepare()
+    log.append_batch(1)
+    log.turn()
+    assert len(log.log.sealed) == 0
+    assert log.log.files.next_filled
+    log.append_batch(1)
+    log.turn()
+    assert len(log.log.sealed) == 1
+    log.append_batch(1)
+    log.turn()
+    assert len(log.log.sealed) == 1, "a filled file is worth staying in"
+    log.hand.close()
+    # Larger files from now on: the one in use grows, and the one that was prepared is small.
+    larger = ModelledLog(
+        disk, FOLDER, LogOptions(file_bytes=8192, file_frames=1000, reserve_bytes=512), log.model
+    )
+    for _ in range(3):
+        larger.log.prepare()
+        larger.append_batch(1)
+        larger.turn()
+    assert larger.log.files.next_filled
+    assert larger.log.files.next_capacity == 4096
+    assert len(larger.log.sealed) == 1
+
+
+def test_a_file_is_taken_for_writing_under_the_lock_that_filling_holds(tmp_path):
+    """Or zeros might be written over rounds that were acknowledged."""
+    log = open_on_disk(tmp_path / "data", Replays(), queue.SimpleQueue(), [])
+    files = log.files
+    files.prepare_next(zero=False)
+    taken: list[object] = []
+    files._preparing.acquire()
+    writer = threading.Thread(target=lambda: taken.append(files.take_next()))
+    writer.start()
+    writer.join(0.05)
+    assert not taken
+    files._preparing.release()
+    writer.join()
+    assert len(taken) == 1
+    assert files.next_capacity == 0
+    log.close()
 
 
 def test_a_data_folder_has_one_holder(tmp_path):

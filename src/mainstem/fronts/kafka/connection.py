@@ -107,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._answers.clear()
         self.session.listener.answers.held -= self._unsent
         self._unsent = 0
+        self.session.repeats = None  # they know each other
         self._server.lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

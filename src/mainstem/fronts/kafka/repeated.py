@@ -40,6 +40,8 @@ _AFTER_BYTES = {5: 4, 6: 4, 7: 4, 8: 10}
 _AFTER_FLEXIBLE_BYTES = 9
 # A connection that writes to more partitions than this starts over.
 MAX_ROUTES = 4096
+# Heads are kept in memory; one that is longer than any real client's is not.
+MAX_KEY_BYTES = 1024
 
 
 class Route:
@@ -142,7 +144,7 @@ class Repeats:
 
     def learn(self, frame: memoryview, version: int, topic: Topic, partition: Partition, size: int) -> None:
         """A request for one batch of `size` bytes and one partition was taken, without a transaction."""
-        if version < _FIRST_VERSION:
+        if version < _FIRST_VERSION or len(frame) - size > MAX_KEY_BYTES:
             return
         if self._has_changed() or len(self._routes) >= MAX_ROUTES:
             self._forget()

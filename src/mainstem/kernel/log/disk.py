@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -24,12 +25,13 @@ PROBE_STEP = 256 << 10
 class OsFile:
     """A file descriptor with positions. It closes itself when nobody reads from it any more."""
 
-    __slots__ = ("_nowait", "fd", "path")
+    __slots__ = ("_dsync", "_nowait", "fd", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self.fd = fd
         self._nowait = bool(NOWAIT)
+        self._dsync = bool(DSYNC)
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size
@@ -87,11 +89,16 @@ class OsFile:
 
     def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
         """One call of the system instead of two, where one can do it: a thread loses the GIL with each."""
-        if DSYNC and len(chunks) <= MAX_BUFFERS:
-            self._write(chunks, position, DSYNC)
-        else:
-            self._write(chunks, position, 0)
-            self.fdatasync()
+        if self._dsync and len(chunks) <= MAX_BUFFERS:
+            try:
+                self._write(chunks, position, DSYNC)
+                return
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                self._dsync = False
+        self._write(chunks, position, 0)
+        self.fdatasync()
 
     def _write(self, chunks: Sequence[Buffer], position: int, flags: int) -> None:
         for first in range(0, len(chunks), MAX_BUFFERS):
@@ -128,7 +135,8 @@ class OsFile:
             os.posix_fallocate(self.fd, have, size - have)
 
     def uncache(self, position: int = 0, size: int = 0) -> None:
-        os.posix_fadvise(self.fd, position, size, os.POSIX_FADV_DONTNEED)
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(self.fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         if self.fd >= 0:

@@ -115,11 +115,12 @@ class Files:
         """The prepared file, or a new one made on the spot. Called by the writer when a file is full."""
         self._hurry.set()
         try:
-            self.prepare_next(zero=False)
+            # Taken under the lock: nobody may fill a file with zeros that is being written.
+            with self._preparing:
+                return self._ready.popleft() if self._ready else self._create_journal()
         finally:
             if not self._closed:
                 self._hurry.clear()
-        return self._ready.popleft()
 
     def _create_journal(self) -> JournalFile:
         file_id = self._new_file_id()
@@ -155,14 +156,16 @@ class Files:
             return file_id
 
     def _fill(self, ready: JournalFile) -> None:
-        for at in range(FILE_HEAD.size, ready.capacity, len(ZERO_PIECE)):
+        while not ready.filled:
             if self._hurry.is_set() or not self.fill_pays():
                 return
-            ready.file.pwritev([ZERO_PIECE[: ready.capacity - at]], at)
+            at = max(ready.filled_to, FILE_HEAD.size)
+            piece = ZERO_PIECE[: ready.capacity - at]
+            ready.file.pwritev([piece], at)
             # Piece by piece, so that a round never waits behind the whole file.
             ready.file.fdatasync()
+            ready.filled_to = at + len(piece)
             self._hurry.wait(FILL_PAUSE_S)
-        ready.filled = True
 
     # --- ends of files -------------------------------------------------------------------------
 
@@ -188,7 +191,7 @@ class Files:
 
     def uncache(self, file_id: int, position: int, size: int) -> None:
         """Of a journal file that is old enough to be read from the disk, if at all; it may be gone by now."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # it is advice
             file = self.open_journal(file_id)
             try:
                 file.uncache(position, size)

@@ -116,9 +116,9 @@ class BatchAppend(Append):
 
 
 class JournalFile:
-    """A journal file that is written or ready to be. `filled`: every byte of it was written before."""
+    """A journal file that is written or ready to be. Zeros were written to it up to `filled_to`."""
 
-    __slots__ = ("capacity", "file", "file_id", "filled", "frames", "position")
+    __slots__ = ("capacity", "file", "file_id", "filled_to", "frames", "position")
 
     def __init__(self, file_id: int, file: File, position: int, capacity: int, frames: int = 0) -> None:
         self.file_id = file_id
@@ -126,7 +126,11 @@ class JournalFile:
         self.position = position
         self.capacity = capacity
         self.frames = frames
-        self.filled = False
+        self.filled_to = 0
+
+    @property
+    def filled(self) -> bool:
+        return self.filled_to >= self.capacity
 
 
 class Supply(Protocol):
@@ -306,11 +310,19 @@ class JournalWriter:
             return False
         if active.position + size + SEAL_FRAME_BYTES > active.capacity:
             return True
-        room = active.capacity - active.position
-        if room > WORTH_LEAVING_BYTES and not active.filled and self._supply.next_filled:
-            return True  # the first file after a start: syncs take half as long in the next one
+        if self._is_worth_leaving(active):
+            return True
         # The number of frames is a soft limit: not worth waiting for a file, or dying on a full disk.
         return active.frames + count >= self._max_frames and self._supply.next_capacity > 0
+
+    def _is_worth_leaving(self, active: JournalFile) -> bool:
+        """The first file after a start is not filled with zeros; once the next one is, it is faster there."""
+        return (
+            active.capacity - active.position > WORTH_LEAVING_BYTES
+            and not active.filled
+            and self._supply.next_filled
+            and self._supply.next_capacity >= active.capacity
+        )
 
     def _frames(self, appends: list[Append], active: JournalFile) -> list[Buffer]:
         """The bytes of a round, and the positions it gives to its appends."""

@@ -109,7 +109,7 @@ class Log:
         self._uncached_to = 0
         self._cached_bytes = 0
         self._uncache_due = 0  # written since they were looked at
-        self._uncache_step = max(options.file_bytes // 32, 64 << 10)  # whole pages
+        self._uncache_step = max(options.file_bytes // 32, 64 << 10)
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -161,7 +161,7 @@ class Log:
 
     @property
     def sync_seconds(self) -> Histogram:
-        """How long each fdatasync of the journal took; the writer's thread counts."""
+        """How long each round took until it was on disk; the writer's thread counts."""
         return self._writer.sync_seconds
 
     # --- append --------------------------------------------------------------------------------
@@ -305,6 +305,8 @@ class Log:
             file_id, size = self._cached[0]
             start, self._uncached_to = self._uncached_to, min(self._uncached_to + self._uncache_step, size)
             self._cached_bytes -= self._uncached_to - start
+            # Whoever brings its pages back brings them from the disk: they have to be checked again.
+            self.reader.distrust(file_id)
             self.keep_house(partial(self.files.uncache, file_id, start, self._uncached_to - start))
             if self._uncached_to == size:
                 self._cached.popleft()

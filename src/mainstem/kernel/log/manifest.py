@@ -112,6 +112,15 @@ def keep_spare(disk: Disk, folder: str) -> None:
         now.close()
 
 
+def written_version(disk: Disk, folder: str) -> int:
+    """The format that a good manifest was written in."""
+    file = disk.open(f"{folder}/{MANIFEST}")
+    try:
+        return int(FILE_HEAD.unpack(file.pread(FILE_HEAD.size, 0))[1])
+    finally:
+        file.close()
+
+
 def read_manifest(disk: Disk, folder: str) -> Manifest | None:
     """None for a folder that never held a log; anything else that is not a good manifest is an error."""
     path = f"{folder}/{MANIFEST}"

@@ -52,6 +52,10 @@ class BodyReader:
         self._files.pop(file_id, None)
         self._sound.forget(file_id)
 
+    def distrust(self, file_id: int) -> None:
+        """Some of this file leaves memory: none of its batches is sent before it was checked again."""
+        self._sound.forget(file_id)
+
     def use_moved(self, moved: dict[BodyId, BodyId]) -> None:
         """Where bodies that were written elsewhere lie now; replaces what was known before."""
         self._moved = moved

@@ -17,6 +17,7 @@ from mainstem.kernel.log.files import NO_SPACE, Files
 from mainstem.kernel.log.journal import SEAL_FRAME_BYTES, JournalFile
 from mainstem.kernel.log.layout import (
     FILE_HEAD,
+    VERSION,
     FileKind,
     check_file_head,
     journal_name,
@@ -31,6 +32,7 @@ from mainstem.kernel.log.manifest import (
     keep_spare,
     read_manifest,
     write_manifest,
+    written_version,
 )
 from mainstem.kernel.log.places import Places, PlaceTable
 from mainstem.kernel.log.replay import FrameReader, NoReplay
@@ -77,6 +79,9 @@ def recover(disk: Disk, folder: str, file_bytes: int, replay: Replay, new_id: Ca
     ]
     files.remove_unnamed()
     keep_spare(disk, folder)
+    if written_version(disk, folder) < VERSION:
+        # Before the first frame that an earlier version could not read, and might take for a torn tail.
+        files.change(lambda now: now)
     return recovered
 
 

@@ -30,8 +30,8 @@ WINDOW_BYTES = 8 << 20
 TAIL_BYTES = 1 << 20
 TAIL_ZEROS = bytes(TAIL_BYTES)
 _ROUND_BYTES = FRAME_HEAD_BYTES + ROUND.size
-# Of a batch's header: base offset, leader epoch, last offset delta, greatest timestamp, producer id.
 OWN = Struct(">I")  # a batch's own crc
+# Of a batch's header: base offset, leader epoch, last offset delta, greatest timestamp, producer id.
 BATCH_ROW = Struct(">q4xi7xi8xqq")
 # Plain numbers: looking up a member of an enumeration costs as much as everything else in these loops.
 _BATCH, _ROUND, _SEAL = int(FrameKind.BATCH), int(FrameKind.ROUND), int(FrameKind.SEAL)

@@ -46,8 +46,8 @@ FLAG_LINK = 1
 # The upper 24 bits of a row's flags: leader epoch + 1, or 0 when it is not known.
 EPOCH_SHIFT = 8
 EPOCHS = 1 << 24
-# Blocks kept in memory per file: enough that a reader that walks on does not read a block twice.
 MAX_STOPS = 1024  # that are remembered, one for each partition
+# Blocks kept in memory per file: enough that a reader that walks on does not read a block twice.
 CACHED_BLOCKS = 32
 
 
