@@ -367,12 +367,13 @@ class _Lock:
 
 
 def _is_kept_by(op: Op, sync: SyncFile | SyncFolder) -> bool:
+    if isinstance(sync, SyncFolder):
+        return not isinstance(op, FileOp) and _folder(op.path) == sync.path
+    if not isinstance(op, FileOp) or op.inode != sync.inode:
+        return False
     if isinstance(op, Write):
-        own = isinstance(sync, SyncFile) and op.inode == sync.inode
-        return own and sync.start <= op.position and op.position + len(op.data) <= sync.end
-    if isinstance(op, Truncate | Extend):
-        return isinstance(sync, SyncFile) and op.inode == sync.inode
-    return isinstance(sync, SyncFolder) and _folder(op.path) == sync.path
+        return sync.start <= op.position and op.position + len(op.data) <= sync.end
+    return True
 
 
 def _folder(path: str) -> str:
