@@ -230,7 +230,7 @@ class Upkeep:
                 if entry.kind == FileKind.JOURNAL and len(places) <= self._options.sealed_here_rows:
                     self._busy = True
                     seal = partial(self._seal_here, places, entry.size)
-                    self._when_settled(self._log.submitted, lambda: self._log.keep_house(seal))
+                    self._when_settled(self._log.submitted, partial(self._log.keep_house, seal))
                 else:
                     self._run_seal(SealJob(self._files.folder, entry))
                 return True
