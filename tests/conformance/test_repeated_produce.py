@@ -123,9 +123,7 @@ def test_a_topic_deleted_and_made_anew_is_another_one(address, made):
 
 def test_the_long_way_is_gone_once_for_each_head(monkeypatch):
     parsed: list[int] = []
-    handler = importlib.import_module(
-        "mainstem.fronts.kafka.handlers.produce"
-    )
+    handler = importlib.import_module("mainstem.fronts.kafka.handlers.produce")
     real = handler.parse_produce
     monkeypatch.setattr(handler, "parse_produce", lambda *a: parsed.append(1) or real(*a))
     with Broker() as broker, Raw(broker.kafka) as raw:

@@ -37,6 +37,7 @@ class UpkeepOptions:
     sealed_here_rows: int = 5_000
     fan_in: int = 8
     run_bytes: int = 1 << 30
+    run_rows: int = 500_000  # the child holds the index of one run in memory
     # What one merge reads at most: it needs as much space again until it is done.
     max_merge_bytes: int = 32 << 30
     # Share of a compacted group that must be new, and share of any group that must be dead, to rewrite it.

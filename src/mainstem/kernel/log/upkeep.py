@@ -315,6 +315,7 @@ class Upkeep:
         retired = {entry.file_id: entry for entry in manifest.retired}
         outside = [p.file_id for p in log.sealed if p.file_id not in inputs and isinstance(p, Sidecar)]
         total = sum(entry.size for entry in choice.inputs)
+        rows = sum(p.row_count for p in log.sealed if isinstance(p, Sidecar) and p.file_id in inputs)
         job = MergeJob(
             folder=self._files.folder,
             inputs=choice.inputs,
@@ -323,9 +324,10 @@ class Upkeep:
             targets=list(self._named_bodies()),
             floors=floors,
             compact=compact,
-            output_ids=self._files.new_file_ids(total // options.run_bytes + 4),
+            output_ids=self._files.new_file_ids(total // options.run_bytes + rows // options.run_rows + 4),
             now_ms=self._now_ms,
             run_bytes=options.run_bytes,
+            run_rows=options.run_rows,
             max_keys=options.max_keys,
         )
         merge = _Merge(job, choice, log.submitted)
