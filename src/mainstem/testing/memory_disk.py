@@ -41,6 +41,16 @@ class Write:
             at += room
         return parts
 
+    def cut(self, start: int, end: int) -> tuple[Write, Write, Write]:
+        """What of it lies before, within and behind a part of the file; some of them may be empty."""
+        low = min(max(start - self.position, 0), len(self.data))
+        high = min(max(end - self.position, low), len(self.data))
+        return (
+            Write(self.inode, self.position, self.data[:low]),
+            Write(self.inode, self.position + low, self.data[low:high]),
+            Write(self.inode, self.position + high, self.data[high:]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
@@ -310,12 +320,18 @@ class MemoryDisk:
             self.tape.append(sync)
 
     def _sync(self, sync: SyncFile | SyncFolder) -> None:
-        still = []
+        still: list[Op] = []
         for op in self.pending:
-            if _is_kept_by(op, sync):
-                self.synced.apply(op)
-            else:
+            if not _is_kept_by(op, sync):
                 still.append(op)
+            elif isinstance(op, Write) and isinstance(sync, SyncFile):
+                # Memory holds one state of each byte: what is synced of an older write is so for good too.
+                before, inside, behind = op.cut(sync.start, sync.end)
+                if inside.data:
+                    self.synced.apply(inside)
+                still += [part for part in (before, behind) if part.data]
+            else:
+                self.synced.apply(op)
         self.pending = still
 
     # --- what tests do with it -----------------------------------------------------------------
@@ -367,13 +383,9 @@ class _Lock:
 
 
 def _is_kept_by(op: Op, sync: SyncFile | SyncFolder) -> bool:
-    if isinstance(sync, SyncFolder):
-        return not isinstance(op, FileOp) and _folder(op.path) == sync.path
-    if not isinstance(op, FileOp) or op.inode != sync.inode:
-        return False
-    if isinstance(op, Write):
-        return sync.start <= op.position and op.position + len(op.data) <= sync.end
-    return True
+    if isinstance(op, FileOp):
+        return isinstance(sync, SyncFile) and op.inode == sync.inode
+    return isinstance(sync, SyncFolder) and _folder(op.path) == sync.path
 
 
 def _folder(path: str) -> str:
