@@ -522,7 +522,7 @@ class Log:
                 continue
             if not isinstance(places, PlaceTable):
                 return span.first_offset
-            for place, _ in reversed(places.rows(partition)):
+            for place, _ in places.rows(partition, newest_first=True):
                 keep_bytes -= place.size
                 if keep_bytes <= 0:
                     return place.base

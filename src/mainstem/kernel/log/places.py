@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from mainstem.kernel.log.journal import BatchAppend
@@ -232,9 +232,11 @@ class PlaceTable:
             return None
         return self._place(rows[bisect_left(rows, timestamp_ms, key=self._top_ms.__getitem__)])
 
-    def rows(self, partition: int) -> list[tuple[Place, int]]:
-        """All places of a partition with their running maximum timestamp, for the sidecar."""
-        return [(self._place(row), self._top_ms[row]) for row in self._rows[partition]]
+    def rows(self, partition: int, *, newest_first: bool = False) -> Iterator[tuple[Place, int]]:
+        """All places of a partition with their running maximum timestamp; one at a time, they may be many."""
+        rows = self._rows[partition]
+        for row in reversed(rows) if newest_first else rows:
+            yield self._place(row), self._top_ms[row]
 
     def last_below(self, partition: int, offset: int) -> Place | None:
         """The last place that starts below an offset."""

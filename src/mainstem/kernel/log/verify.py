@@ -183,7 +183,7 @@ class _Verify:
         if sidecar.file_id != listed.file_id or sidecar.body_file_size != listed.size:
             raise CorruptFile(path, 0, "the sidecar belongs to another file")
         same = sidecar.partitions() == table.partitions() and all(
-            sidecar.rows(partition) == table.rows(partition) for partition in table.partitions()
+            sidecar.rows(partition) == list(table.rows(partition)) for partition in table.partitions()
         )
         same = same and set(sidecar.links) == table.targets and sorted(sidecar.moved) == sorted(table.moved)
         if not same:
