@@ -431,3 +431,18 @@ def test_short_indexes_are_sealed_without_the_child(tmp_path):
     assert not house.runner.jobs
     assert all(isinstance(places, Sidecar) for places in house.log.sealed)
     house.check()
+
+
+def test_while_much_is_written_files_are_merged_before_they_fill_the_disk(tmp_path, monkeypatch):
+    options = UpkeepOptions(level0_files=100, merge_after_ms=1 << 60, quiet_bytes_per_s=0, sealed_here_rows=0)
+    house = House(str(tmp_path), options)
+    for at in range(100):
+        house.append(at % 5, size=200)
+    house.settle()
+    house.work()
+    assert not house.log.files.manifest.runs
+    waiting = sum(entry.size for entry in house.log.files.manifest.journals)
+    monkeypatch.setattr(house.disk, "free_bytes", lambda folder: 2 * waiting - 1)
+    house.work()
+    assert house.log.files.manifest.runs
+    house.check()

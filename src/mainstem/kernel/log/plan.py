@@ -86,9 +86,14 @@ def groups_of(manifest: Manifest) -> list[Group]:
 
 
 def level0_choice(
-    manifest: Manifest, ready: Ready, waited_ms: Mapping[int, int], quiet: bool, options: UpkeepOptions
+    manifest: Manifest,
+    ready: Ready,
+    waited_ms: Mapping[int, int],
+    quiet: bool,
+    pressed: bool,
+    options: UpkeepOptions,
 ) -> Choice | None:
-    """The oldest finished journal files, if they are many, or old enough and the moment is quiet.
+    """The oldest finished journal files: if it presses, or if they are old enough and the moment is quiet.
 
     Their deltas are not copied: they must lie before both snapshots that recovery may start from.
     """
@@ -109,7 +114,7 @@ def level0_choice(
     if not found:
         return None
     waited = waited_ms.get(found[0].file_id, 0) >= options.merge_after_ms
-    if len(found) < options.level0_files and not (waited and quiet):
+    if not pressed and not (waited and quiet):
         return None
     inputs = [Input(entry.file_id, FileKind.JOURNAL, entry.size) for entry in found]
     return Choice(inputs, 1, "level 0")

@@ -163,10 +163,15 @@ class Upkeep:
         return True
 
     def _is_pressed(self) -> bool:
-        """Merges must go on, however busy the moment: files wait for one, or their indexes for a sidecar."""
-        finished = sum(1 for entry in self._files.manifest.journals if entry.size)
+        """Merges must go on, however busy the moment: files wait for one, their indexes for a sidecar, or the
+        disk for what only a merge can drop."""
+        sizes = [entry.size for entry in self._files.manifest.journals if entry.size]
         rows = sum(len(places) for places in self._log.sealed if isinstance(places, PlaceTable))
-        return finished >= self._options.level0_files or rows >= self._options.max_waiting_rows
+        return (
+            len(sizes) >= self._options.level0_files
+            or rows >= self._options.max_waiting_rows
+            or self._files.disk.free_bytes(self._files.folder) < 2 * sum(sizes)
+        )
 
     def _note_rate(self) -> None:
         passed_ms = self._now_ms - self._rate_from_ms
@@ -201,7 +206,7 @@ class Upkeep:
             yield from self._survey()
         ready = self._ready()
         choices = [
-            level0_choice(manifest, ready, waited_ms, self._is_quiet, options),
+            level0_choice(manifest, ready, waited_ms, self._is_quiet, self._is_pressed(), options),
             keyed_choice(manifest, ready, options),
             tier_choice(manifest, ready, options),
         ]
