@@ -12,9 +12,10 @@ SOURCES = HERE / "load"
 FLAGS = ("-O2", "-Wall", "-Wextra")
 LIBRARIES = {
     "produce": ["-lrdkafka"],
-    "consume": ["-lrdkafka"],
+    "consume": ["-lrdkafka", "-l:libtcmalloc_minimal.so.4"],
     "e2e": ["-lrdkafka", "-lpthread"],
     "raw": [],
+    "raw_fetch": [],
     "sink": [],
 }
 
@@ -33,7 +34,8 @@ def program(name: str) -> Path:
     command = ["gcc", *FLAGS, "-o", str(binary), str(source), *LIBRARIES[name]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        hint = " (on Debian: apt-get install gcc librdkafka-dev)" if "rdkafka" in done.stderr else ""
+        missing = "rdkafka" in done.stderr or "tcmalloc" in done.stderr
+        hint = " (on Debian: apt-get install gcc librdkafka-dev libtcmalloc-minimal4)" if missing else ""
         raise LoadFailed(f"{' '.join(command)}: {done.stderr.strip()}{hint}")
     return binary
 

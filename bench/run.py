@@ -37,7 +37,8 @@ EXAMPLES = """examples:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Mainstem beside Apache Kafka. Needs gcc, librdkafka-dev, Java 17 and Maven.",
+        description="Measure Mainstem beside Apache Kafka. "
+        "Needs gcc, librdkafka-dev, libtcmalloc-minimal4, Java 17 and Maven.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -2,20 +2,15 @@
  * is too slow to make. Each connection keeps up to M requests in flight.
  *
  *   raw -b 127.0.0.1:9092 -t topic -p PARTITIONS -c CONNECTIONS -m IN_FLIGHT -R RECORDS -s BYTES -d SECONDS
- *       [-w SECONDS] [-r REQUESTS_PER_S]
+ *       [-w SECONDS] [-r REQUESTS_PER_S] [-n REQUESTS]
  *
  * Without -r the loop is closed: an answer sends the next request. With -r requests are due at fixed
  * times, and latency counts from the time a request was due, not from when it could be sent.
- * -w seconds at the start are sent but not counted.
+ * -w seconds at the start are sent but not counted. With -n it ends after so many requests.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
-#include "common.h"
+#include "wire.h"
 
 #define IN_BYTES 65536
 
@@ -34,7 +29,7 @@ static int port = 9092, partitions = 1, connections = 1, in_flight_max = 1, reco
 static double seconds = 5, warm = 0, rate = 0;
 static char **request;                  /* one prepared request per partition; only the correlation id changes */
 static size_t request_bytes;
-static int64_t start_ns, count_from_ns, end_ns, counted;
+static int64_t start_ns, count_from_ns, end_ns, counted, to_issue = INT64_MAX;
 static struct hist latency;
 
 static uint32_t crc32c(const char *data, size_t length) {
@@ -50,21 +45,11 @@ static uint32_t crc32c(const char *data, size_t length) {
     return ~crc;
 }
 
-static char *put(char *to, uint64_t value, int width) { /* big endian */
-    for (int i = 0; i < width; i++) to[i] = (char)(value >> (8 * (width - 1 - i)));
-    return to + width;
-}
-
 static char *put_varint(char *to, int64_t value) { /* zigzag, as records use it */
     uint64_t coded = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
     for (; coded > 127; coded >>= 7) *to++ = (char)(coded | 128);
     *to++ = (char)coded;
     return to;
-}
-
-static char *put_string(char *to, const char *text) {
-    to = put(to, strlen(text), 2);
-    return (char *)memcpy(to, text, strlen(text)) + strlen(text);
 }
 
 static int varint_bytes(int64_t value) {
@@ -146,7 +131,7 @@ static int64_t due_at(const struct conn *c, const struct conn *all) {
 }
 
 static void issue(struct conn *c, const struct conn *all, int64_t now, int epoll) {
-    while (c->in_flight < in_flight_max && now < end_ns) {
+    while (c->in_flight < in_flight_max && now < end_ns && to_issue) {
         int64_t due = due_at(c, all);
         if (due > now) break;
         if (c->out_tail + request_bytes > (size_t)in_flight_max * request_bytes) { /* make room at the front */
@@ -160,23 +145,18 @@ static void issue(struct conn *c, const struct conn *all, int64_t now, int epoll
         c->out_tail += request_bytes;
         c->due_ns[c->issued % in_flight_max] = rate > 0 ? due : now;
         c->issued++;
+        to_issue--;
         c->in_flight++;
     }
     flush_out(c, epoll);
-}
-
-static uint32_t get32(const char *at) {
-    uint32_t value;
-    memcpy(&value, at, 4);
-    return ntohl(value);
 }
 
 /* length, correlation id, topics=1, name, partitions=1, index, error, ... */
 static void take_answer(struct conn *c, const char *answer, size_t length, int64_t now) {
     size_t error_at = 4 + 4 + 4 + 2 + strlen(name) + 4 + 4;
     if (length < error_at + 2) die("an answer of %zu bytes is too short", length);
-    if (get32(answer + 4) != (uint32_t)c->answered) die("answers came out of order");
-    int16_t error = (int16_t)((uint8_t)answer[error_at] << 8 | (uint8_t)answer[error_at + 1]);
+    if (get(answer + 4, 4) != (uint32_t)c->answered) die("answers came out of order");
+    int16_t error = (int16_t)get(answer + error_at, 2);
     if (error) die("the broker answered error %d", error);
     int64_t due = c->due_ns[c->answered % in_flight_max];
     c->answered++;
@@ -194,7 +174,7 @@ static void take_input(struct conn *c) {
     int64_t now = now_ns();
     size_t at = 0;
     while (c->in_bytes - at >= 4) {
-        size_t length = 4 + get32(c->in + at);
+        size_t length = 4 + get(c->in + at, 4);
         if (length > IN_BYTES) die("an answer of %zu bytes is too long", length);
         if (c->in_bytes - at < length) break;
         take_answer(c, c->in + at, length, now);
@@ -205,13 +185,7 @@ static void take_input(struct conn *c) {
 }
 
 static void connect_one(struct conn *c, int epoll) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, host, &address.sin_addr);
-    c->fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(c->fd, (struct sockaddr *)&address, sizeof address)) die("connect: %s", strerror(errno));
-    int one = 1;
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    c->fd = connect_to(host, port);
     c->due_ns = calloc(in_flight_max, sizeof *c->due_ns);
     c->out = malloc((size_t)in_flight_max * request_bytes);
     struct epoll_event event = {EPOLLIN, {.ptr = c}};
@@ -230,7 +204,7 @@ static void run(struct conn *all, int epoll) {
             }
             waiting += all[i].in_flight;
         }
-        if (now >= end_ns && !waiting) return;
+        if ((now >= end_ns || !to_issue) && !waiting) return;
         if (now >= end_ns + 30000000000ll) die("%lld requests were never answered", (long long)waiting);
         int64_t pause_ns = next > now ? next - now : 0;
         struct timespec pause = {pause_ns / 1000000000, pause_ns % 1000000000};
@@ -247,12 +221,8 @@ static void run(struct conn *all, int epoll) {
 
 int main(int argc, char **argv) {
     int option;
-    char *colon;
-    while ((option = getopt(argc, argv, "b:t:p:c:m:R:s:d:w:r:")) != -1) switch (option) {
-        case 'b':
-            if ((colon = strchr(optarg, ':'))) *colon = 0, port = atoi(colon + 1);
-            host = optarg;
-            break;
+    while ((option = getopt(argc, argv, "b:t:p:c:m:R:s:d:w:r:n:")) != -1) switch (option) {
+        case 'b': split_address(optarg, &host, &port); break;
         case 't': name = optarg; break;
         case 'p': partitions = atoi(optarg); break;
         case 'c': connections = atoi(optarg); break;
@@ -262,6 +232,7 @@ int main(int argc, char **argv) {
         case 'd': seconds = atof(optarg); break;
         case 'w': warm = atof(optarg); break;
         case 'r': rate = atof(optarg); break;
+        case 'n': to_issue = atoll(optarg); break;
         default: die("see the top of raw.c");
     }
     prepare_requests();

@@ -1,23 +1,25 @@
-/* The limit of the load itself: a "broker" that takes every batch, keeps nothing and says yes. What a
- * client reaches here is what no broker can exceed on this machine with that client.
+/* The limit of the load itself: a "broker" that takes every batch, keeps nothing and says yes, and that
+ * answers every Fetch with the same batch from memory, again and again under the offsets that were asked for.
+ * What a client reaches here is about what no broker can exceed on this machine with that client.
  *
- *   sink -P PORT        serves ApiVersions, Metadata, CreateTopics 2 and Produce 7 until it is killed
+ *   sink -P PORT        serves ApiVersions, Metadata, CreateTopics 2, Produce 7 and Fetch 4 until it is killed
  *
- * Every topic has as many partitions as the last one that was created.
+ * Every topic has as many partitions as the last one that was created, and no end. The batch that Fetch gets
+ * is the first large one that was produced after that.
  * One thread, epoll. Of a request only the first HEAD bytes are looked at, the rest is received and dropped.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
-#include "common.h"
+#include "wire.h"
 
 #define HEAD 4096
 #define OUT 65536
+#define LARGE 50000 /* bytes of a Produce request that is worth keeping for Fetch */
 
-enum { PRODUCE = 0, METADATA = 3, API_VERSIONS = 18, CREATE_TOPICS = 19 };
+enum { PRODUCE = 0, FETCH = 1, METADATA = 3, API_VERSIONS = 18, CREATE_TOPICS = 19 };
 
 struct conn {
     int fd;
@@ -25,29 +27,17 @@ struct conn {
     size_t left;      /* bytes of this request still to come; 0 while its size is not known */
     int known;
     unsigned char head[HEAD];
+    char *whole;      /* all of this request, if Fetch shall serve it */
+    size_t got;       /* bytes in whole */
 };
 
 static int partitions = 1, port;
 static char in[1 << 20], out[OUT];
+static int batch_fd = -1;
+static size_t batch_bytes, batch_records;
 
-static uint32_t get(const unsigned char *at, int width) {
-    uint32_t value = 0;
-    while (width--) value = value << 8 | *at++;
-    return value;
-}
-
-static char *put(char *to, uint64_t value, int width) { /* big endian */
-    for (int i = 0; i < width; i++) to[i] = (char)(value >> (8 * (width - 1 - i)));
-    return to + width;
-}
-
-static char *put_text(char *to, const void *text, size_t bytes) {
-    to = put(to, bytes, 2);
-    return (char *)memcpy(to, text, bytes) + bytes;
-}
-
-static char *api_versions(char *at, int version) { /* Fetch is named only because clients ask for it */
-    static const int known[][3] = {{PRODUCE, 3, 7}, {1, 4, 4}, {METADATA, 0, 4}, {API_VERSIONS, 0, 3}};
+static char *api_versions(char *at, int version) {
+    static const int known[][3] = {{PRODUCE, 3, 7}, {FETCH, 4, 4}, {METADATA, 0, 4}, {API_VERSIONS, 0, 3}};
     int count = sizeof known / sizeof *known, flexible = version >= 3;
     at = put(at, 0, 2);
     at = flexible ? put(at, (uint64_t)count + 1, 1) : put(at, (uint64_t)count, 4);
@@ -95,10 +85,50 @@ static char *produced(char *at, const unsigned char *body) { /* of one topic and
     return put(at, 0, 4);
 }
 
+static size_t batch_at(const unsigned char *head, const unsigned char *body) {
+    const unsigned char *topic = body + 2 + (get(body, 2) == 0xffff ? 0 : get(body, 2)) + 2 + 4 + 4;
+    return (size_t)(topic - head) + 2 + get(topic, 2) + 4 + 4 + 4;
+}
+
+/* The batch of a Produce request, which follows its length. Its own first eight bytes are its offset. */
+static void keep(const char *request, size_t bytes, size_t at) {
+    batch_bytes = get(request + at - 4, 4);
+    if (at + batch_bytes > bytes) die("a batch longer than its request");
+    batch_records = get(request + at + 23, 4) + 1;
+    batch_fd = memfd_create("batch", 0);
+    if (write(batch_fd, request + at, batch_bytes) != (ssize_t)batch_bytes) die("keep: %s", strerror(errno));
+}
+
+/* Of one topic and one partition; the batches follow. */
+static char *fetched(char *at, const unsigned char *body, uint64_t *offset, uint64_t *batches) {
+    body += 4 + 4 + 4 + 4 + 1 + 4;
+    size_t name = get(body, 2);
+    const unsigned char *partition = body + 2 + name + 4;
+    at = put(put(at, 0, 4), 1, 4);
+    at = put(put_text(at, body + 2, name), 1, 4);
+    at = put(put(at, get(partition, 4), 4), 0, 2);
+    at = put(put(at, INT64_MAX, 8), INT64_MAX, 8);      /* the end of the topic is far away */
+    *offset = get(partition + 4, 8);
+    *batches = get(partition + 12, 4) / batch_bytes;
+    if (!*batches) *batches = 1;
+    return put(put(at, (uint64_t)-1, 4), *batches * batch_bytes, 4); /* no aborted transactions */
+}
+
+static void send_batches(int fd, uint64_t offset, uint64_t count) {
+    char base[8];
+    for (; count--; offset += batch_records) {
+        put(base, offset, 8);
+        if (send(fd, base, 8, MSG_NOSIGNAL | MSG_MORE) != 8) return; /* the next recv notices a client that went */
+        for (off_t at = 8; at < (off_t)batch_bytes;)
+            if (sendfile(fd, batch_fd, &at, batch_bytes - (size_t)at) < 0) return;
+    }
+}
+
 static char *created(char *at, const unsigned char *body) { /* of one topic */
     size_t name = get(body + 4, 2);
     partitions = (int)get(body + 6 + name, 4);
     if (partitions < 1 || partitions > 1000) die("a topic of %d partitions; 1 to 1000 are possible", partitions);
+    if (batch_fd >= 0) batch_fd = (close(batch_fd), -1);
     at = put(put(at, 0, 4), 1, 4);
     return put(put(put_text(at, body + 6, name), 0, 2), (uint64_t)-1, 2);
 }
@@ -109,15 +139,24 @@ static void answer(const struct conn *c) {
     size_t client = get(request + 8, 2) == 0xffff ? 0 : get(request + 8, 2);
     const unsigned char *body = request + 10 + client;
     char *at = put(out + 4, get(request + 4, 4), 4);
+    uint64_t offset = 0, batches = 0;
     switch (key) {
-        case PRODUCE: at = produced(at, body); break;
+        case PRODUCE:
+            at = produced(at, body);
+            if (c->whole && batch_fd < 0) keep(c->whole, c->got, batch_at(c->head, body));
+            break;
+        case FETCH:
+            if (batch_fd < 0) die("a Fetch before anything large was produced");
+            at = fetched(at, body, &offset, &batches);
+            break;
         case METADATA: at = metadata(at, version, body); break;
         case CREATE_TOPICS: at = created(at, body); break;
         case API_VERSIONS: at = api_versions(at, version); break;
         default: die("a request with API key %d", key);
     }
-    put(out, (uint64_t)(at - out - 4), 4);
-    if (send(c->fd, out, (size_t)(at - out), MSG_NOSIGNAL) != at - out) die("send: %s", strerror(errno));
+    put(out, (uint64_t)(at - out - 4) + batches * batch_bytes, 4);
+    if (send(c->fd, out, (size_t)(at - out), MSG_NOSIGNAL | (batches ? MSG_MORE : 0)) == at - out && batches)
+        send_batches(c->fd, offset, batches);
 }
 
 static void take(struct conn *c, const char *data, size_t bytes) {
@@ -126,14 +165,22 @@ static void take(struct conn *c, const char *data, size_t bytes) {
         size_t now = bytes < want ? bytes : want, kept = HEAD - c->have < now ? HEAD - c->have : now;
         memcpy(c->head + c->have, data, kept);
         c->have += kept;
+        if (c->whole) memcpy(c->whole + c->got, data, now), c->got += now;
         data += now;
         bytes -= now;
         if (!c->known) {
             if (c->have < 4) return;
             c->known = 1;
             c->left = get(c->head, 4);
+            if (batch_fd < 0 && c->left >= LARGE) {
+                c->whole = malloc(4 + c->left);
+                c->got = 4;
+                memcpy(c->whole, c->head, 4);
+            }
         } else if (!(c->left -= now)) {
             answer(c);
+            free(c->whole);
+            c->whole = NULL;
             c->have = 0;
             c->known = 0;
         }
@@ -141,6 +188,7 @@ static void take(struct conn *c, const char *data, size_t bytes) {
 }
 
 int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* sendfile to a client that went away */
     int option, on = 1, poll = epoll_create1(0), listener = socket(AF_INET, SOCK_STREAM, 0);
     while ((option = getopt(argc, argv, "P:")) != -1) {
         if (option != 'P') die("see the top of sink.c");
@@ -161,6 +209,7 @@ int main(int argc, char **argv) {
                 c = calloc(1, sizeof *c);
                 c->fd = accept(listener, NULL, NULL);
                 setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+                setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* pacing only costs on loopback */
                 event.data.ptr = c;
                 epoll_ctl(poll, EPOLL_CTL_ADD, c->fd, &event);
                 continue;

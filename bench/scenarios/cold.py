@@ -25,7 +25,9 @@ MERGE_NOW = {"MAINSTEM_MERGE__DELAY_MS": "0", "MAINSTEM_MERGE__MAX_BYTES_PER_SEC
 def prepare(lab: Lab, server: Server, merged: bool) -> None:
     lab.topics[server.name] = topic = lab.topic(server, PARTITIONS)
     each = int(lab.seconds(RECORDS_EACH, RECORDS_EACH_QUICK))
-    programs.run("produce", server.port, topic, "-p", PARTITIONS, "-s", RECORD_BYTES, "-n", each * PARTITIONS)
+    programs.run(
+        "produce", server.port, topic, "-p", PARTITIONS, "-s", RECORD_BYTES, "-r", 1, "-n", each * PARTITIONS
+    )
     if merged and server.name == OURS:  # until here merging was off; a restart with it on makes it happen now
         server.stop()
         lab.running[OURS] = server = lab.launch(OURS, extra=MERGE_NOW)

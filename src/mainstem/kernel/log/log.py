@@ -94,6 +94,7 @@ class Log:
         self.submitted = 0
         self.settled = 0
         self.bytes_written = 0  # since start, frames and heads included
+        self.bytes_sent = 0  # since start: batches read by `chunks`
         self._round_bytes = 0.0  # of a round, on average lately
         self.files.fill_pays = lambda: self._round_bytes < LARGE_ROUND
         self.rounds_written = 0
@@ -481,7 +482,11 @@ class Log:
     def chunks(self, partition: int, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
         """As read without waiting, for sending: large batches may be slices of their files, one each."""
         found = self.places(partition, offset, max_bytes, upto)
-        return self.reader.chunks(found) if found else []
+        if not found:
+            return []
+        chunks = self.reader.chunks(found)
+        self.bytes_sent += sum(map(len, chunks))
+        return chunks
 
     def while_files_change(self, work: Callable[[], Answer]) -> Answer:
         """For several look-ups in a row on another thread: again, if a merge took files away meanwhile."""

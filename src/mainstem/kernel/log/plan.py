@@ -27,7 +27,8 @@ from mainstem.kernel.log.sidecar import Sidecar
 @dataclass(frozen=True, slots=True)
 class UpkeepOptions:
     # Level 0 is merged when this many files are finished, or when one has waited for merge_after_ms and less
-    # than this is being written: a merge costs about as much as the writing did, and can be done later.
+    # than this is being written (or four times as much read): a merge costs about as much as the writing did,
+    # and can be done later.
     level0_files: int = 64
     merge_after_ms: int = 120_000
     quiet_bytes_per_s: int = 16 << 20

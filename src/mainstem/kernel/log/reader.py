@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from struct import Struct
 
 from crc32c import crc32c
@@ -22,6 +23,8 @@ _CHECKED = Struct(">qiibI")
 _SIGNED_FROM = 21
 # Places that lie close together are read at once if at most this share of the bytes read is wanted by nobody.
 _WASTE = 0.5
+# Batches at most so far apart are asked for together: what lies between them is the head of a frame.
+_NEAR = 4096
 
 BodyId = tuple[int, int]
 
@@ -81,20 +84,42 @@ class BodyReader:
         """
         found: list[Chunk] = []
         unread: list[Place] = []
-        for place in places:
-            if place.size >= LARGE_BATCH and not place.link and self._sound.holds(place):
-                file = self.file(place.file_id)
-                if file.is_cached(place.size, place.position):
-                    if unread:
-                        found += self.batches(unread, False)
-                        unread = []
-                    found.append(FileSlice(file, place.position, place.size))
-                    continue
-                self._sound.forget(place.file_id)
-            unread.append(place)
+        at = 0
+        while at < len(places):
+            run = self._sound_run(places, at)
+            if run and self._is_cached(run):
+                if unread:
+                    found += self.batches(unread, False)
+                    unread = []
+                file = self.file(run[0].file_id)
+                found += [FileSlice(file, place.position, place.size) for place in run]
+                at += len(run)
+                continue
+            unread.append(places[at])
+            at += 1
         if unread:
             found += self.batches(unread, False)
         return found
+
+    def _sound_run(self, places: list[Place], start: int) -> list[Place]:
+        """Those from `start` on that lie one after the other and need no reading; none if the first does."""
+        run: list[Place] = []
+        file_id, end = places[start].file_id, places[start].position
+        for place in islice(places, start, None):
+            near = place.file_id == file_id and 0 <= place.position - end <= _NEAR
+            if not near or place.size < LARGE_BATCH or place.link or not self._sound.holds(place):
+                break
+            run.append(place)
+            end = place.position + place.size
+        return run
+
+    def _is_cached(self, run: list[Place]) -> bool:
+        first, last = run[0], run[-1]
+        size = last.position + last.size - first.position
+        if self.file(first.file_id).is_cached(size, first.position):
+            return True
+        self._sound.forget(first.file_id)
+        return False
 
     def batches(self, places: list[Place], wait: bool) -> list[Buffer]:
         """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk."""
