@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import os
+import resource
 import signal
 import ssl
 import sys
@@ -299,6 +300,13 @@ def broker_options(config: Config) -> BrokerOptions:
     )
 
 
+def allow_open_files() -> None:
+    """As many as the system lets us: a connection takes one, a file of the log with its index two."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # not for us to choose
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def tune_process(config: Config) -> None:
     """For a process that is a broker and nothing else, once it has started."""
     # Beside a busy loop the writer thread waits this long for its turn after every system call.
@@ -316,6 +324,7 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    allow_open_files()
     app = App(config)
     await app.start()
     # Without a handler it would end the process: a terminal that closes, or a habit of other servers.

@@ -188,7 +188,7 @@ def check_open_files(max_connections: int) -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max_connections + SPARE_FILES
     unlimited = resource.RLIM_INFINITY
-    found = "no limit" if soft == unlimited else f"{soft} (may be raised to {hard})"
+    found = "no limit" if soft == unlimited else f"{soft} (the broker raises it to {hard})"
     if unlimited not in (soft, hard) and hard < wanted:
         advice = f"raise it to {wanted}, or lower server.max_connections"
         return Finding("open files", "warn", found, advice)

@@ -11,7 +11,7 @@ between which lies nothing that it touches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -126,11 +126,25 @@ def tier_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Cho
     groups = groups_of(manifest)
     for level in sorted({group.level for group in groups if not group.keyed}):
         chosen = [group for group in groups if group.level == level and not group.keyed]
-        if len(chosen) >= options.fan_in:
-            choice = _choice(groups, chosen, level + 1, "level full", ready, options)
+        if len(chosen) < options.fan_in:
+            continue
+        for some in _neighbours(chosen, options.max_merge_bytes):
+            choice = _choice(groups, some, level + 1, "level full", ready, options)
             if choice is not None:
                 return choice
     return None
+
+
+def _neighbours(groups: Sequence[Group], max_bytes: int) -> Iterator[Sequence[Group]]:
+    """Oldest first, as many as one merge may hold. No large group is written again for a few small ones."""
+    sizes = [group.size for group in groups]
+    for first in range(len(groups) - 1):
+        last, total = first, 0
+        while last < len(groups) and total + sizes[last] <= max_bytes:
+            total += sizes[last]
+            last += 1
+        if last - first > 1 and 2 * max(sizes[first:last]) <= total:
+            yield groups[first:last]
 
 
 def keyed_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Choice | None:

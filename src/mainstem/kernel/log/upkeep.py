@@ -64,6 +64,7 @@ events = get_log(__name__)
 _SURVEYS_PER_BODY_CHECK = 10
 # What is written is counted over this time at least.
 _RATE_MS = 1000
+_SEALS_AT_ONCE = 64
 Slices = Generator[None, None, None]
 
 
@@ -125,8 +126,9 @@ class Upkeep:
         self._rate_from_ms, self._rate_from_bytes = 0, self._bytes_moved()
         self._busy = False
         self._merging = False  # the job in hand is a merge, which can wait
+        self._sealing = False  # short indexes are being written by the housekeeper, beside any job
         self._closed = False
-        self._once_settled: tuple[int, Callable[[], object]] | None = None
+        self._once_settled: list[tuple[int, Callable[[], object]]] = []
         self._slices: Slices | None = None
         self._next_survey_ms = 0
         self._surveys = 0
@@ -134,6 +136,7 @@ class Upkeep:
         self._seen_ms: dict[int, int] = {}  # finished journal file -> when it was first seen here
         self._failures = 0
         self._not_before_ms = 0
+        self._sealed_last = False
         self._undropped: set[int] = set()
         if log.retired:
             self._settle_retired(links_on_disk=True)
@@ -141,17 +144,18 @@ class Upkeep:
     @property
     def busy(self) -> bool:
         """A job is running, or what it made is being put in place."""
-        return self._busy
+        return self._busy or self._sealing
 
     def tick(self, now_ms: int) -> bool:
         """One slice of work. True: there is more to do right away, call again soon."""
         self._now_ms = now_ms
         self._note_rate()
         self._runner.hold(self._merging and not self._is_quiet and not self._is_pressed())
-        if self._once_settled is not None and self._log.settled >= self._once_settled[0]:
-            (_, action), self._once_settled = self._once_settled, None
-            action()
-        if self._busy or self._closed or now_ms < self._not_before_ms:
+        self._act_on_settled()
+        if self._closed or now_ms < self._not_before_ms:
+            return False
+        self._seal_short()
+        if self._busy:
             return False
         if self._slices is None:
             self._slices = self._look_around()
@@ -166,16 +170,20 @@ class Upkeep:
         """Merges must go on, however busy the moment: files wait for one, their indexes for a sidecar, or the
         disk for what only a merge can drop."""
         sizes = [entry.size for entry in self._files.manifest.journals if entry.size]
-        rows = sum(len(places) for places in self._log.sealed if isinstance(places, PlaceTable))
         return (
             len(sizes) >= self._options.level0_files
-            or rows >= self._options.max_waiting_rows
+            or self._waiting_rows() >= self._options.max_waiting_rows
             or self._files.disk.free_bytes(self._files.folder) < 2 * sum(sizes)
         )
 
+    def _waiting_rows(self) -> int:
+        return sum(len(places) for places in self._log.sealed if isinstance(places, PlaceTable))
+
     def _note_rate(self) -> None:
         passed_ms = self._now_ms - self._rate_from_ms
-        if passed_ms >= _RATE_MS:
+        if passed_ms < 0:  # the clock was set back
+            self._rate_from_ms, self._rate_from_bytes = self._now_ms, self._bytes_moved()
+        elif passed_ms >= _RATE_MS:
             moved = self._bytes_moved()
             rate = (moved - self._rate_from_bytes) * 1000 / passed_ms
             self._is_quiet = rate < self._options.quiet_bytes_per_s
@@ -196,7 +204,10 @@ class Upkeep:
         """Finds a job and starts it, a slice at a time."""
         manifest, options = self._files.manifest, self._options
         self._meters.count_files(manifest)
-        if self._seal_one():
+        pressed = self._is_pressed()
+        # Files may be finished faster than they are sealed: that must not keep merges waiting for ever.
+        self._sealed_last = not (pressed and self._sealed_last) and self._seal_long()
+        if self._sealed_last:
             return
         finished = (entry.file_id for entry in manifest.journals if entry.size)
         self._seen_ms = {file_id: self._seen_ms.get(file_id, self._now_ms) for file_id in finished}
@@ -209,13 +220,11 @@ class Upkeep:
             self._next_survey_ms = self._now_ms + every_ms
             yield from self._survey()
         ready = self._ready()
-        choices = [
-            level0_choice(manifest, ready, waited_ms, self._is_quiet, self._is_pressed(), options),
-            keyed_choice(manifest, ready, options),
-            tier_choice(manifest, ready, options),
-        ]
-        if self._dead_groups:
-            choices.append(rewrite_choice(manifest, ready, self._dead_groups.pop(), options))
+        choices = [level0_choice(manifest, ready, waited_ms, self._is_quiet, pressed, options)]
+        if self._is_quiet or pressed:
+            choices += [keyed_choice(manifest, ready, options), tier_choice(manifest, ready, options)]
+            if self._dead_groups:
+                choices.append(rewrite_choice(manifest, ready, self._dead_groups.pop(), options))
         for choice in choices:
             if choice is not None:
                 yield from self._start_merge(choice, ready)
@@ -228,32 +237,65 @@ class Upkeep:
     def _ready(self) -> Ready:
         return {places.file_id: places for places in self._log.sealed if isinstance(places, Sidecar)}
 
-    def _seal_one(self) -> bool:
+    def _unsealed(self) -> list[tuple[PlaceTable, Input]]:
         manifest = self._files.manifest
         inputs = [Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals if e.size]
         inputs += [Input(e.file_id, FileKind.RUN, e.size) for e in manifest.runs]
         known = {entry.file_id: entry for entry in inputs}
-        for places in self._log.sealed:
-            entry = known.get(places.file_id)
-            if entry is not None and isinstance(places, PlaceTable):
-                if entry.kind == FileKind.JOURNAL and len(places) <= self._options.sealed_here_rows:
-                    self._busy = True
-                    seal = partial(self._seal_here, places, entry.size)
-                    self._when_settled(self._log.submitted, partial(self._log.keep_house, seal))
-                else:
-                    self._run_seal(SealJob(self._files.folder, entry))
+        return [
+            (places, known[places.file_id])
+            for places in self._log.sealed
+            if isinstance(places, PlaceTable) and places.file_id in known
+        ]
+
+    def _is_short(self, table: PlaceTable, entry: Input) -> bool:
+        return entry.kind == FileKind.JOURNAL and len(table) <= self._options.sealed_here_rows
+
+    def _seal_short(self) -> None:
+        """Also beside a merge, which may take long or be held. Then not those with links: a merge asks tables
+        in memory which bodies they name, and sidecars only when it starts."""
+        if self._sealing:
+            return
+        # Rather slow for a moment than with an index that grows while a merge goes on.
+        all_lengths = self._busy and self._waiting_rows() >= self._options.max_waiting_rows
+        short = [
+            (table, entry.size)
+            for table, entry in self._unsealed()
+            if (self._is_short(table, entry) or (all_lengths and entry.kind == FileKind.JOURNAL))
+            and not (self._busy and table.targets)
+        ]
+        if short:
+            self._sealing = True
+            seal = partial(self._seal_here, short[:_SEALS_AT_ONCE])
+            self._when_settled(self._log.submitted, partial(self._log.keep_house, seal))
+
+    def _seal_here(self, tables: list[tuple[PlaceTable, int]]) -> None:
+        """A short index is written by the housekeeper: the child would read the whole file again for it."""
+        made = []
+        try:
+            for table, size in tables:
+                sealed = seal_table(self._files.disk, self._files.folder, table, size)
+                self._post(self._meters.sealed, sealed)
+                made.append(open_sidecar(self._files.disk, self._files.path(places_name(table.file_id))))
+        except (OSError, CorruptFile) as error:
+            self._post(self._not_sealed, _failed(error))
+        self._post(self._use_short, made)
+
+    def _use_short(self, made: list[Sidecar]) -> None:
+        self._sealing = False
+        self._log.replace_sealed({sidecar.file_id for sidecar in made}, list(made))
+        self._meters.count_files(self._files.manifest)
+
+    def _not_sealed(self, why: Failed) -> None:
+        self._wait_after("sealing files", why)
+
+    def _seal_long(self) -> bool:
+        """One index that is for the child, which reads its file again."""
+        for table, entry in self._unsealed():
+            if not self._is_short(table, entry):
+                self._run_seal(SealJob(self._files.folder, entry))
                 return True
         return False
-
-    def _seal_here(self, table: PlaceTable, size: int) -> None:
-        """A short index is written by the housekeeper: the child would read the whole file again for it."""
-        try:
-            sealed = seal_table(self._files.disk, self._files.folder, table, size)
-        except OSError as error:
-            self._post(lambda why: self._fail(f"sealing file {table.file_id}", why), _failed(error))
-            return
-        self._post(self._meters.sealed, sealed)
-        self._open_sealed(table.file_id)
 
     def _run_seal(self, job: SealJob) -> None:
         mark = self._log.submitted
@@ -378,6 +420,11 @@ class Upkeep:
         if not isinstance(outcome, Merged):
             self._give_up(merge, outcome)
             return
+        facts = self._facts
+        if any(facts.compaction(p) is None and facts.floor(p) is not None for p in merge.job.compact):
+            # It may have been held for long: what it left out is wanted again.
+            self._give_up(merge, Failed("a topic that was to be compacted no longer is"))
+            return
         self._meters.merged(outcome)
         events.event(
             "files merged",
@@ -398,7 +445,13 @@ class Upkeep:
         if self._log.settled >= mark:
             action()
         else:
-            self._once_settled = mark, action
+            self._once_settled.append((mark, action))
+
+    def _act_on_settled(self) -> None:
+        due = [action for mark, action in self._once_settled if self._log.settled >= mark]
+        self._once_settled = [one for one in self._once_settled if self._log.settled < one[0]]
+        for action in due:
+            action()
 
     def _name_runs(self, merge: _Merge, outcome: Merged) -> None:
         """Runs on the housekeeper's thread. Files are opened first: from the manifest on nothing may fail."""
@@ -452,9 +505,12 @@ class Upkeep:
 
     def _fail(self, what: str, outcome: Outcome) -> None:
         self._busy = False
+        assert isinstance(outcome, Failed)
+        self._wait_after(what, outcome)
+
+    def _wait_after(self, what: str, outcome: Failed) -> None:
         self._failures += 1
         self._meters.failures.value += 1
-        assert isinstance(outcome, Failed)
         wait_ms = min(self._options.retry_ms << min(self._failures - 1, 20), self._options.max_retry_ms)
         if outcome.corrupt:
             wait_ms = self._options.damage_wait_ms
