@@ -38,6 +38,25 @@ def cpu_s(pid: int) -> float:
     return ticks / TICKS_PER_S
 
 
+def moved_bytes(pid: int) -> int:
+    """What the tree has read and written so far by system calls on files and pipes."""
+    total = 0
+    for one in tree(pid):
+        with suppress(OSError):
+            lines = Path(f"/proc/{one}/io").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith(("rchar:", "wchar:")))
+    return total
+
+
+def is_held(pid: int) -> bool:
+    """Whether any process of the tree is stopped (SIGSTOP), and so would go on with something later."""
+    for one in tree(pid):
+        with suppress(OSError):
+            if Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                return True
+    return False
+
+
 def rss_bytes(pid: int) -> int:
     """Resident memory of the tree. Pages that parent and child share count twice: an upper bound."""
     total = 0

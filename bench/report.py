@@ -84,7 +84,7 @@ def _row(outcome: Outcome, verdict: Verdict) -> str:
         "" if theirs is None else f"{number(theirs)}",
         f"**{bar.show(verdict.value)}**{spread}",
         f"{bar.level}: {bar.describe()}",
-        word(verdict) + _limit(outcome, bar),
+        word(verdict) + _limit(outcome, bar) + _marked(outcome, bar),
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -93,6 +93,13 @@ def _limit(outcome: Outcome, bar: Bar) -> str:
     """A bar that the load program cannot reach with any broker is said to be one."""
     limit = out_of_reach(bar, outcome.runs)
     return "" if limit is None else f"; a broker that keeps nothing gets {bar.show(limit)}"
+
+
+def _marked(outcome: Outcome, bar: Bar) -> str:
+    """How many runs behind a result were not alone on the machine, in spite of waiting and repeating."""
+    runs = [run.metrics for run in outcome.runs if run.side in (OURS, bar.peer)]
+    marked = sum(1 for metrics in runs if metrics.get("disturbed") or metrics.get("unsettled"))
+    return f"; {marked} of {len(runs)} runs disturbed" if marked else ""
 
 
 def _one_line(text: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine, plot, programs
-from bench.lab import CannotRun, Lab, Scenario
+from bench.lab import CannotRun, Lab, Scenario, say
 from bench.peers.kafka import JVM, VERSION
 from bench.programs import LoadFailed
 from bench.report import Outcome, as_json, markdown, table, word
@@ -25,8 +25,8 @@ from bench.wire import Refused
 
 RESULTS = Path(__file__).parent / "results"
 EXAMPLES = """examples:
-  python -m bench                              everything, 5 pairs each (about 40 minutes)
-  python -m bench --quick                      everything, one short pair each (about 10 minutes)
+  python -m bench                              everything, 5 pairs each (about an hour)
+  python -m bench --quick                      everything, one short pair each (about 15 minutes)
   python -m bench --only produce --pairs 7     scenarios whose name contains "produce"
   python -m bench --only ready --only end-to-end
   python -m bench --only small --side kafka    only the peer, to see what it reaches here
@@ -116,10 +116,6 @@ def _headline(scenario: Scenario, metrics: object) -> str:
     return ", ".join(f"{name} {number(metrics[name])}" for name in names if name in metrics)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
     warm_s = WARM_QUICK_S if options.quick else WARM_S
     return {
@@ -128,7 +124,8 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
         "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
         "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s",
-        "between runs": "sync, wait until every broker is idle; all stay up, on one disk; nothing is pinned",
+        "between runs": "sync, wait until every broker with its children was idle for 3 s; "
+        "all stay up, on one disk; nothing is pinned; done again if other brokers took over 0.3 CPU s",
         "kafka": f"{VERSION}, one KRaft node, default settings, {' '.join(JVM)}",
         "payload": "hex digits by a seeded generator",
     }

@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 2, 3, 19
 LATEST = -1
+BATCH_HEAD_BYTES = 61  # of a record batch, before its first record
 TOPIC_ALREADY_EXISTS = 36
 
 
@@ -144,9 +145,14 @@ def _varint(value: int) -> bytes:
     return bytes([*out, coded])
 
 
+def record(index: int, value: bytes) -> bytes:
+    """One record of a batch, without key and headers, written at the batch's own time."""
+    body = b"\0" + _varint(0) + _varint(index) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+    return _varint(len(body)) + body
+
+
 def _batch(value: bytes) -> bytes:
-    """A record batch (magic 2) with one record, without key and producer."""
-    record = b"\0" + _varint(0) + _varint(0) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+    """A record batch (magic 2) with one record, without producer."""
     now_ms = time.time_ns() // 1_000_000
-    checked = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + _varint(len(record)) + record
+    checked = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + record(0, value)
     return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc32c(checked)) + checked

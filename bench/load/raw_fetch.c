@@ -1,6 +1,6 @@
 /* Raw Fetch requests (version 4) from one thread: a reader that looks at nothing but the heads of batches, so
  * that the broker is the limit and not the client. Each connection reads one partition from offset 0, asks for
- * what follows as soon as it has an answer, and starts again at the end.
+ * what follows as soon as it has an answer, and starts again at the end. A batch that is left out is an error.
  *
  *   raw_fetch -b 127.0.0.1:9092 -t topic -c CONNECTIONS -n RECORDS -s BYTES -d SECONDS [-w SECONDS]
  *
@@ -57,7 +57,9 @@ static void take_answer(struct conn *c, size_t length, int64_t now) {
     at += 4 + (aborted > 0 ? 16 * aborted : 0) + 4;
     int64_t before = c->offset;
     while (end - at >= 61 && end - at >= 12 + (int64_t)get(at + 8, 4)) { /* the last batch may be cut */
-        c->offset = (int64_t)get(at, 8) + (int64_t)get(at + 23, 4) + 1;
+        if ((int64_t)get(at, 8) != c->offset)
+            die("a batch begins at offset %lld instead of %lld", (long long)get(at, 8), (long long)c->offset);
+        c->offset += (int64_t)get(at + 23, 4) + 1;
         at += 12 + get(at + 8, 4);
     }
     if (c->offset == before) die("nothing came at offset %lld of %lld", (long long)before, (long long)records);

@@ -19,7 +19,11 @@ RECORD_BYTES = 1024
 RECORDS_EACH, RECORDS_EACH_QUICK = 2000, 400
 READ_PARTITIONS = 8  # in one run, one after the other: a single one is over in milliseconds
 UNMERGED = {"MAINSTEM_MERGE__ENABLED": "false"}
-MERGE_NOW = {"MAINSTEM_MERGE__DELAY_MS": "0", "MAINSTEM_MERGE__MAX_BYTES_PER_SECOND": "-1"}
+MERGE_NOW = {
+    "MAINSTEM_MERGE__DELAY_MS": "0",
+    "MAINSTEM_MERGE__MAX_BYTES_PER_SECOND": "-1",
+    "MAINSTEM_SNAPSHOT__INTERVAL_MS": "10000",  # a file is merged once two snapshots came after it
+}
 
 
 def prepare(lab: Lab, server: Server, merged: bool) -> None:
@@ -31,14 +35,15 @@ def prepare(lab: Lab, server: Server, merged: bool) -> None:
     if merged and server.name == OURS:  # until here merging was off; a restart with it on makes it happen now
         server.stop()
         lab.running[OURS] = server = lab.launch(OURS, extra=MERGE_NOW)
-    lab.settle(limit_s=120)
+        lab.wait_merged(server)
+    lab.settle()
     programs.run("consume", server.port, topic, "-f", PARTITIONS - 1, "-n", each)  # warm-up of the read path
 
 
 def measure(lab: Lab, side: str, round_number: int) -> Mapping[str, float]:
     server, topic = lab.server(side), lab.topics[side]
     each = int(lab.seconds(RECORDS_EACH, RECORDS_EACH_QUICK))
-    lab.settle()
+    settled = lab.settle()
     drop_caches()
     total_s, first_ms = 0.0, 0.0
     for i in range(READ_PARTITIONS):
@@ -47,7 +52,8 @@ def measure(lab: Lab, side: str, round_number: int) -> Mapping[str, float]:
         total_s += result["seconds"]
         first_ms += result["first_ms"]
     read_mb = READ_PARTITIONS * each * RECORD_BYTES / 1e6
-    return {"mb_per_s": read_mb / total_s, "first_ms": first_ms / READ_PARTITIONS, "seconds": total_s}
+    first_ms /= READ_PARTITIONS
+    return {"mb_per_s": read_mb / total_s, "first_ms": first_ms, "seconds": total_s, **settled.metrics()}
 
 
 def scenario(merged: bool) -> Scenario:

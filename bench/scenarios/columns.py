@@ -11,6 +11,7 @@ from bench.scenarios.warm import warm_up
 from bench.stats import OURS, Bar
 
 PARTITIONS = 10
+LOAD = ("-s", 100, "-r", 1)  # records go round one by one
 COLUMNS = {
     "idempotent": ["-X", "enable.idempotence=true"],
     "zstd": ["-X", "compression.codec=zstd"],
@@ -23,12 +24,12 @@ def options_for(column: str, server: Server) -> list[str]:
 
 
 def prepare(lab: Lab, server: Server, column: str) -> None:
-    warm_up(lab, server, "produce", PARTITIONS, "-s", 100, *options_for(column, server))
+    warm_up(lab, server, "produce", PARTITIONS, *LOAD, *options_for(column, server))
 
 
 def measure(lab: Lab, side: str, _round: int, *, column: str) -> Mapping[str, float]:
     server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", PARTITIONS, "-s", 100, "-d", lab.seconds(5, 3), *options_for(column, server))
+    options = ("-p", PARTITIONS, *LOAD, "-d", lab.seconds(5, 3), *options_for(column, server))
     return lab.metered_load(server, "produce", topic, *options)
 
 
@@ -36,7 +37,7 @@ SCENARIOS = tuple(
     Scenario(
         name=f"produce-{column}",
         title=f"Produce 100 B, {PARTITIONS} partitions, {column}",
-        conditions=f"librdkafka, acks=all, {column}; payload of hex digits, which compresses to about half",
+        conditions=f"librdkafka, acks=all, {column}; round robin; hex digits, which compress to half",
         sides=(OURS, KAFKA),
         bars=(Bar("records_per_s", "at least", None, "REPORT", KAFKA),),
         measure=partial(measure, column=column),

@@ -51,7 +51,9 @@ def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
     server = lab.launch(side, extra=UNMERGED)
     backlog = lab.topic(server, BACKLOG_PARTITIONS)
     records = int(lab.seconds(BACKLOG_BYTES, BACKLOG_QUICK_BYTES) / 1024)
-    programs.run("produce", server.port, backlog, "-p", BACKLOG_PARTITIONS, "-s", 1024, "-n", records)
+    programs.run(
+        "produce", server.port, backlog, "-p", BACKLOG_PARTITIONS, "-s", 1024, "-r", 1, "-n", records
+    )
     lab.settle()
     quiet = produce(lab, server)
     cold = produce_beside_cold_reads(lab, server, backlog, records)
@@ -66,7 +68,7 @@ def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
     with wire.Admin(server.port) as admin:
         for first in range(0, TOPICS, 1000):
             admin.create_topics([f"many-{i}" for i in range(first, first + 1000)], 1)
-    lab.settle(limit_s=5)
+    lab.settle()
     snapshots = produce(lab, server)
     server.stop()
     shutil.rmtree(server.data)

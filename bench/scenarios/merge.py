@@ -21,9 +21,9 @@ def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
     records = int(lab.seconds(WRITTEN_BYTES, WRITTEN_QUICK_BYTES) / RECORD_BYTES)
     with meter.metered(server.pid) as cost:
         result = programs.run(
-            "produce", server.port, topic, "-p", PARTITIONS, "-s", RECORD_BYTES, "-n", records
+            "produce", server.port, topic, "-p", PARTITIONS, "-s", RECORD_BYTES, "-r", 1, "-n", records
         )
-        lab.settle(limit_s=180)
+        lab.wait_merged(server)
     metrics = read_metrics(server)
     merged = metrics.get(MERGED_BYTES, metrics.get(f"{MERGED_BYTES}_total"))
     if merged is None:
@@ -42,7 +42,7 @@ SCENARIOS = (
     Scenario(
         name="write-amplification",
         title="Write amplification of merge",
-        conditions="3 GB of 1 KiB records evenly over 1,000 partitions, merged until idle; from /metrics",
+        conditions="3 GB of 1 KiB records evenly over 1,000 partitions, all full files merged; from /metrics",
         sides=(OURS,),
         bars=(Bar("write_amplification", "at most", None, "REPORT", unit="x"),),
         measure=measure,

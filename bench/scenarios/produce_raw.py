@@ -18,8 +18,8 @@ from bench.stats import OURS, SINK, Bar
 BATCH_BYTES = 100_000
 
 
-def load(record_bytes: int, batch_bytes: int = BATCH_BYTES) -> tuple[object, ...]:
-    return ("-c", 4, "-m", 4, "-R", batch_bytes // record_bytes, "-s", record_bytes)
+def load(record_bytes: int) -> tuple[object, ...]:
+    return ("-c", 4, "-m", 4, "-R", BATCH_BYTES // record_bytes, "-s", record_bytes)
 
 
 def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> None:

@@ -103,6 +103,15 @@ def test_results_name_what_was_missed_and_what_could_not_run():
     assert parsed["scenarios"][0]["runs"][0]["metrics"] == {"records_per_s": 100}
 
 
+def test_result_says_how_many_of_its_runs_were_not_alone_on_the_machine():
+    metrics = {"records_per_s": 1.0, "disturbed": 0.0, "unsettled": 0.0}
+    marked = [Run(0, OURS, metrics), Run(0, KAFKA, {**metrics, "disturbed": 1.0})]
+    assert "runs disturbed" not in table(
+        [Outcome(SCENARIOS[0], [Run(0, OURS, metrics), Run(0, KAFKA, metrics)])]
+    )
+    assert "; 1 of 2 runs disturbed |" in table([Outcome(SCENARIOS[0], marked)])
+
+
 def test_scenarios_have_unique_names_and_their_bars_name_a_side_they_run():
     names = [scenario.name for scenario in SCENARIOS]
     assert len(set(names)) == len(names)
