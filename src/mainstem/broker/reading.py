@@ -82,6 +82,10 @@ class Reading:
         high, stable, log_start, _ = bounds
         return PartitionRead(high, stable, log_start, aborted, batches, size)
 
+    def sent(self, size: int) -> None:
+        """So many bytes of batches go to a client: who waits reads many times and is sent something once."""
+        self._log.bytes_sent += size
+
     # --- offsets by time; these may wait for the disk and belong into a reader thread ------------
 
     def offset_for_time(self, partition: Partition, timestamp_ms: int, upto: int) -> tuple[int, int] | None:

@@ -14,12 +14,14 @@ from mainstem.kernel.log.journal import Append
 from mainstem.kernel.log.layout import FILE_HEAD, MAX_ATOMIC_BYTES, FrameKind, frame_head, journal_name
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.manifest import read_manifest
+from mainstem.kernel.log.sound import LARGE_BATCH
 from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile, DataFolderLocked, FormatTooNew, RequestTooLarge
 from mainstem.model.records import Record, encode_batch
+from mainstem.model.slices import FileSlice
 from mainstem.testing.log_by_hand import LogByHand, Replays
 from mainstem.testing.log_model import EVERYTHING, ModelledLog
-from mainstem.testing.memory_disk import MemoryDisk, Write
+from mainstem.testing.memory_disk import MemoryDisk, MemoryFile, Write
 
 FOLDER = "/data"
 OPTIONS = LogOptions(file_bytes=4096, file_frames=1000, reserve_bytes=512)
@@ -338,8 +340,9 @@ def test_only_the_newest_files_stay_in_the_page_cache(tmp_path):
     for offset in range(500):
         batch = encode_batch([Record(0, offset, None, b"v" * 800)], base_offset=offset)
         log.append_batch(1, batch, offset, offset, offset, None)
-        function, round_ = posted.get()
-        function(round_)
+        while log.settled <= offset:
+            function, argument = posted.get()
+            function(argument)
     log.background(lambda: None).result()
     cached = [
         OsDisk().open(log.files.path(journal_name(places.file_id))).pread_cached(100, 0) is not None
@@ -350,6 +353,34 @@ def test_only_the_newest_files_stay_in_the_page_cache(tmp_path):
     newest = sum(cached)
     assert cached == [False] * (len(cached) - newest) + [True] * newest
     assert 1 <= newest <= len(cached) // 2
+
+
+def test_what_was_checked_before_its_pages_left_memory_is_checked_again(monkeypatch):
+    options = LogOptions(file_bytes=1 << 20, file_frames=1000, reserve_bytes=512, cached_bytes=0)
+    _, modelled = new_log(options)
+    log, posted, left = modelled.log, [], []
+    monkeypatch.setattr(log, "_post", lambda *call: posted.append((len(left), *call)))
+
+    def is_believed() -> bool:
+        (chunk,) = log.chunks(1, 0, 1, EVERYTHING)  # where it is not, this checks it
+        return isinstance(chunk, FileSlice)
+
+    # As late as can be: a consumer's read still finds the pages, and then they go.
+    monkeypatch.setattr(MemoryFile, "uncache", lambda *_: left.append(is_believed()))
+    modelled.append_batch(1, value_bytes=2 * LARGE_BATCH)
+    log.run_pending()
+    assert is_believed()  # written by this process
+    while not log.sealed:
+        modelled.append_batch(2, value_bytes=100 << 10)
+        log.run_pending()
+    modelled.hand.housekeeper.run()
+    assert left[:2] == [False, True]
+    assert [steps for steps, *_ in posted] == list(range(1, len(left) + 1))  # each after its step
+    assert not modelled.hand.failures
+    assert is_believed()  # the owner has not heard of it yet
+    for _, function, argument in posted:
+        function(argument)
+    assert not is_believed()
 
 
 def test_the_first_file_is_left_once_the_next_one_is_filled_if_that_is_not_smaller(monkeypatch):

@@ -18,7 +18,8 @@ NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 # A write with this flag returns once its bytes are on disk, as fdatasync after it would.
 DSYNC = getattr(os, "RWF_DSYNC", 0)
 # Memory is looked at in steps of this size to tell whether a stretch of a file is there. What is missed in
-# between costs a wait for the disk, nothing else.
+# between costs a wait for the disk, and is sent as the disk gives it, unchecked. Such gaps are the kernel's,
+# when it is short of memory: what the log itself sends out of memory (`uncache`) is not believed afterwards.
 PROBE_STEP = 256 << 10
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -48,6 +48,7 @@ LARGE_ROUND = 128 << 10
 Done = Callable[[Append], None]
 Answer = TypeVar("Answer")
 Position = tuple[int, int]  # file id, position
+Post = Callable[[Callable[[Any], None], Any], object]
 # What an append takes besides its payload when it is alone in its round.
 APPEND_OVERHEAD_BYTES = FRAME_HEAD_BYTES + ROUND_FRAME_BYTES
 
@@ -69,7 +70,7 @@ class Log:
         self,
         recovered: Recovered,
         options: LogOptions,
-        post: Callable[[Callable[[Round], None], Round], object],
+        post: Post,
         on_failure: Callable[[BaseException], None],
         housekeeper: Executor | None = None,
     ) -> None:
@@ -94,7 +95,7 @@ class Log:
         self.submitted = 0
         self.settled = 0
         self.bytes_written = 0  # since start, frames and heads included
-        self.bytes_sent = 0  # since start: batches read by `chunks`
+        self.bytes_sent = 0  # since start, of batches: whoever sends them adds
         self._round_bytes = 0.0  # of a round, on average lately
         self.files.fill_pays = lambda: self._round_bytes < LARGE_ROUND
         self.rounds_written = 0
@@ -118,7 +119,7 @@ class Log:
         self._on_failure = on_failure
         self.on_synced: Callable[[Round], None] | None = None  # after every round, before anyone is told
         self.on_sealed: Callable[[int], None] | None = None  # a file is finished and named so
-        self._post_any = post
+        self._post = post
         self._writer = JournalWriter(
             recovered.active,
             max_frames=options.file_frames,
@@ -136,7 +137,7 @@ class Log:
         folder: str,
         options: LogOptions,
         replay: Replay,
-        post: Callable[[Callable[[Round], None], Round], object],
+        post: Post,
         on_failure: Callable[[BaseException], None],
         new_id: Callable[[], str],
     ) -> Log:
@@ -308,10 +309,15 @@ class Log:
             self._cached_bytes -= self._uncached_to - start
             # Whoever brings its pages back brings them from the disk: they have to be checked again.
             self.reader.distrust(file_id)
-            self.keep_house(partial(self.files.uncache, file_id, start, self._uncached_to - start))
+            self.keep_house(partial(self._uncache, file_id, start, self._uncached_to - start))
             if self._uncached_to == size:
                 self._cached.popleft()
                 self._uncached_to = 0
+
+    def _uncache(self, file_id: int, position: int, size: int) -> None:
+        self.files.uncache(file_id, position, size)
+        # What was read until now may have been checked in pages that have just gone.
+        self._post(self.reader.distrust, file_id)
 
     def _finish_sealed(self, file_id: int, size: int) -> None:
         self._unnamed_seals.append((file_id, size))
@@ -484,9 +490,7 @@ class Log:
         found = self.places(partition, offset, max_bytes, upto)
         if not found:
             return []
-        chunks = self.reader.chunks(found)
-        self.bytes_sent += sum(map(len, chunks))
-        return chunks
+        return self.reader.chunks(found)
 
     def while_files_change(self, work: Callable[[], Answer]) -> Answer:
         """For several look-ups in a row on another thread: again, if a merge took files away meanwhile."""

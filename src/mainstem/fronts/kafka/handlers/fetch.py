@@ -237,6 +237,7 @@ class Fetching:
         answers = self._session.listener.answers
         answers.held += size
         answers.messages_bytes += size
+        self._session.listener.broker.reading.sent(size)
         self._answer.ready(encode_fetch_response(self._correlation_id, self._version, 0, 0, 0, results))
 
 
