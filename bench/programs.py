@@ -12,7 +12,8 @@ SOURCES = HERE / "load"
 FLAGS = ("-O2", "-Wall", "-Wextra")
 LIBRARIES = {
     "produce": ["-lrdkafka"],
-    "consume": ["-lrdkafka", "-l:libtcmalloc_minimal.so.4"],
+    # Nothing in it names tcmalloc: it takes the place of malloc, and some linkers would leave it out.
+    "consume": ["-Wl,--no-as-needed", "-l:libtcmalloc_minimal.so.4", "-lrdkafka"],
     "e2e": ["-lrdkafka", "-lpthread"],
     "raw": [],
     "raw_fetch": [],
