@@ -14,6 +14,7 @@ from mainstem.kernel.log.journal import Append
 from mainstem.kernel.log.layout import FILE_HEAD, MAX_ATOMIC_BYTES, FrameKind, frame_head, journal_name
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.manifest import read_manifest
+from mainstem.kernel.log.scan import WINDOW_BYTES
 from mainstem.kernel.log.sound import LARGE_BATCH
 from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile, DataFolderLocked, FormatTooNew, RequestTooLarge
@@ -205,6 +206,23 @@ def test_an_atomic_frame_is_there_as_a_whole_or_not_at_all():
             cut.play(recorded)
         part = Write(write.inode, write.position, write.data[:size])
         assert LogByHand(cut.after_power_cut([part]), FOLDER, OPTIONS).replayed == []
+
+
+def test_an_atomic_frame_larger_than_a_window_of_recovery_is_all_or_none_too():
+    options = LogOptions(file_bytes=32 << 20, file_frames=1000, reserve_bytes=512)
+    disk, log = new_log(options)
+    payloads = [bytes([number + 1]) * (1 << 20) for number in range(2 * WINDOW_BYTES >> 20)]
+    log.log.append_atomic([DeltaEntry(1, payload) for payload in payloads], None)
+    log.log.run_pending()
+    (write,) = journal_writes(disk)
+    for size in (len(payloads[0]), len(write.data) // 2, len(write.data) - 1):
+        cut = MemoryDisk(FOLDER)
+        for recorded in disk.tape[: disk.tape.index(write)]:
+            cut.play(recorded)
+        part = Write(write.inode, write.position, write.data[:size].rstrip(b"\0"))
+        assert LogByHand(cut.after_power_cut([part]), FOLDER, options).replayed == []
+    found = LogByHand(disk.after_power_cut(), FOLDER, options).replayed
+    assert [payload for _, _, payload in found] == payloads
 
 
 def test_an_atomic_frame_above_the_limit_is_refused():

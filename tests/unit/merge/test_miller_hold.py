@@ -62,13 +62,19 @@ class Mill:
         return self.outcomes[-1]
 
     def pid(self) -> int:
-        """Of a child that has done all it does before it listens: from then on it ends with its parent."""
         until(lambda: self.miller.pid is not None, "a child")
         pid = self.miller.pid
         assert pid is not None
-        if sys.platform.startswith("linux"):
-            until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 1, "the child to listen")
         return pid
+
+    def stop(self, pid: int) -> None:
+        """Asked again and again, as upkeep does: a child that is not set up yet is let be."""
+
+        def stopped() -> bool:
+            self.miller.hold(True)
+            return state(pid) == "T"
+
+        until(stopped, "the child to stop")
 
 
 @pytest.fixture
@@ -106,8 +112,7 @@ def test_a_child_is_stopped_in_the_middle_of_a_job_and_goes_on(slow):
     slow.start()
     pid = slow.pid()
     for _ in range(3):
-        slow.miller.hold(True)
-        until(lambda: state(pid) == "T", "the child to stop")
+        slow.stop(pid)
         slow.miller.hold(False)
         until(lambda: state(pid) != "T", "the child to go on")
     assert state(pid) != ""
@@ -131,8 +136,7 @@ def test_holding_twice_is_undone_by_letting_go_once(mill):
 def test_closing_ends_a_child_that_is_stopped(slow):
     slow.start()
     pid = slow.pid()
-    slow.miller.hold(True)
-    until(lambda: state(pid) == "T", "the child to stop")
+    slow.stop(pid)
     slow.miller.close()
     assert not os.path.exists(f"/proc/{pid}")
     assert slow.miller.pid is None
@@ -193,12 +197,11 @@ def test_holding_after_closing_does_no_harm(mill):
 PARENT = """
 import sys
 from pathlib import Path
-from test_miller_hold import SLOW, Mill, state, until
+from test_miller_hold import SLOW, Mill
 mill = Mill(Path(sys.argv[1]), SLOW)
 mill.start()
 pid = mill.pid()
-mill.miller.hold(True)
-until(lambda: state(pid) == "T", "the child to stop")
+mill.stop(pid)
 print(pid, flush=True)
 mill.mail.take()
 """
@@ -221,3 +224,18 @@ def test_a_killed_parent_leaves_no_stopped_child_behind(tmp_path):
             if state(pid) == "T":
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+@LINUX
+def test_a_child_that_is_not_set_up_yet_is_not_stopped(mill, tmp_path, monkeypatch):
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setattr("mainstem.kernel.log.miller.sys.executable", str(silent))
+    mill.start()
+    until(lambda: mill.miller.pid is not None, "a child")
+    pid = mill.miller.pid
+    mill.miller.hold(True)
+    assert state(pid) != "T"
+    mill.miller.close()
+    assert mill.outcomes == []

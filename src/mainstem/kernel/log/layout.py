@@ -62,7 +62,7 @@ class FrameKind(IntEnum):
     DELTA = 5  # one change of state; `subject` is the section
     ATOMIC = 6  # several of the above, all or none
     SEAL = 7  # the last frame of a finished file: nothing follows
-    INTENT = 8  # reserved: an all-or-none change above MAX_ATOMIC_BYTES
+    INTENT = 8  # reserved, never written: one frame holds all that has to be all or none
     EXTENT = 9  # in runs: consecutive batches of one partition, back to back
     MOVED = 10  # in runs: old addresses of bodies that lie here now
 
@@ -97,8 +97,8 @@ LINK_BYTES = LINK_FIELDS.size + LINK_CRC.size
 # One entry of a moved frame: old file id 8 | old position 8 | position in this file 8
 MOVED_BODY = Struct(">QQQ")
 
-# One frame holds at most this much; what must be all or none has to fit into it.
-MAX_ATOMIC_BYTES = 8 << 20
+# One frame holds at most this much; what must be all or none has to fit into it. Recovery reads it in one piece.
+MAX_ATOMIC_BYTES = 64 << 20
 
 
 class Link(NamedTuple):

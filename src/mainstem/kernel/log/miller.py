@@ -39,6 +39,7 @@ class Miller:
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._held = False
+        self._may_be_held = False  # a child that is stopped before it is set up could outlive us
         # One thread for good: the child ends with the thread that started it.
         self._jobs: SimpleQueue[tuple[bytes, OnDone] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -56,7 +57,7 @@ class Miller:
 
     def hold(self, held: bool) -> None:
         child = self._child
-        if held != self._held and child is not None:
+        if held != self._held and child is not None and self._may_be_held:
             self._held = held
             child.send_signal(signal.SIGSTOP if held else signal.SIGCONT)
 
@@ -94,12 +95,17 @@ class Miller:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "mainstem.kernel.log.mill", str(self._rate)]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-        return self._child
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._child = child
+        assert child.stdout is not None
+        if read_message(child.stdout.fileno()) is None:
+            raise OSError("it ended before it was set up")
+        self._may_be_held = True
+        return child
 
     def _died(self, why: str) -> Failed:
         child, self._child = self._child, None
-        self._held = False
+        self._held = self._may_be_held = False
         if child is None:
             return Failed(f"the mill could not be started: {why}")
         child.kill()
