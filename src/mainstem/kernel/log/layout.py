@@ -97,7 +97,7 @@ LINK_BYTES = LINK_FIELDS.size + LINK_CRC.size
 # One entry of a moved frame: old file id 8 | old position 8 | position in this file 8
 MOVED_BODY = Struct(">QQQ")
 
-# One frame holds at most this much; what must be all or none has to fit into it. Recovery reads it in one piece.
+# What must be all or none is one frame of at most this size, which recovery reads in one piece.
 MAX_ATOMIC_BYTES = 64 << 20
 
 

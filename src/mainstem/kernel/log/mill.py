@@ -1,9 +1,9 @@
 """The mill: a child process that seals and merges files, so that the broker's own process never does.
 
 Run as `python -m mainstem.kernel.log.mill [bytes per second]`. Each message on stdin and stdout is a 4-byte
-big-endian length and msgpack: a job in, an outcome out, one at a time. The first message out is empty: the mill
-is set up, and may be stopped from now on without outliving its parent. When stdin closes, or the parent dies
-in any other way, the mill ends at once, whatever it is doing: half-made files are named by no manifest.
+big-endian length and msgpack: a job in, an outcome out, one at a time. The first message out is empty: the
+mill is set up, and may be stopped from now on without outliving its parent. When stdin closes, or the parent
+dies in any other way, the mill ends at once, whatever it is doing: half-made files are named by no manifest.
 """
 
 from __future__ import annotations
