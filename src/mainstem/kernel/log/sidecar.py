@@ -46,7 +46,7 @@ FLAG_LINK = 1
 # The upper 24 bits of a row's flags: leader epoch + 1, or 0 when it is not known.
 EPOCH_SHIFT = 8
 EPOCHS = 1 << 24
-MAX_STOPS = 1024  # that are remembered, one for each partition
+MAX_STOPS = 1024  # places where readers stopped that are remembered
 # Blocks kept in memory per file: enough that a reader that walks on does not read a block twice.
 CACHED_BLOCKS = 32
 
@@ -161,7 +161,8 @@ class Sidecar:
         if file.size() != moved_at + moved * MOVED.size:
             raise CorruptFile(file.path, file.size(), "the sidecar has the wrong length")
         self._cache: dict[int, bytes] = {}
-        self._row_after: dict[int, int] = {}  # by index of the partition: where the last look-up stopped
+        # By index of the partition and offset: the row with which a reader goes on that stopped there.
+        self._stops: dict[tuple[int, int], int] = {}
 
     @property
     def links(self) -> list[tuple[int, int]]:
@@ -216,8 +217,8 @@ class Sidecar:
             return int(fields[2] + fields[5])
 
         # Readers walk forward: most go on where one stopped.
-        row = self._row_after.get(index) or first
-        if row >= end or not self._row(row, wait)[2] <= offset <= last_offset(row):
+        row = self._stops.get((index, offset), -1)
+        if row < 0:
             row = bisect_left(range(end), offset, lo=first, key=last_offset)
         found: list[Place] = []
         total = 0
@@ -228,9 +229,12 @@ class Sidecar:
             row += 1
             if total >= max_bytes:
                 break
-        if len(self._row_after) >= MAX_STOPS:
-            self._row_after.clear()
-        self._row_after[index] = row
+        if len(self._stops) >= MAX_STOPS:
+            self._stops.clear()
+        # The last one may be too much for this reader, who then begins with it.
+        if len(found) > 1:
+            self._stops[index, found[-2].last + 1] = row - 1
+        self._stops[index, found[-1].last + 1] = row
         return found
 
     def find_time(self, partition: int, timestamp_ms: int, wait: bool = True) -> Place | None:
