@@ -26,9 +26,9 @@ class LoadFailed(Exception):
 
 
 def program(name: str) -> Path:
-    """The path of the compiled program; compiled again if any source is newer."""
+    """The path of the compiled program; compiled again if any source, or how it is compiled, is newer."""
     binary, source = BUILD / name, SOURCES / f"{name}.c"
-    newest = max(path.stat().st_mtime for path in (source, *SOURCES.glob("*.h")))
+    newest = max(path.stat().st_mtime for path in (source, Path(__file__), *SOURCES.glob("*.h")))
     if binary.exists() and binary.stat().st_mtime >= newest:
         return binary
     BUILD.mkdir(exist_ok=True)

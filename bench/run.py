@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   python -m bench --quick                      everything, one short pair each (about 15 minutes)
   python -m bench --only produce --pairs 7     scenarios whose name contains "produce"
   python -m bench --only ready --only end-to-end
+  python -m bench --only produce --skip raw
   python -m bench --only small --side kafka    only the peer, to see what it reaches here
   make bench ARGS="--only small-requests"
 """
@@ -45,6 +46,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show the scenarios with their bars, run nothing")
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="scenarios whose name contains NAME"
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="NAME", help="not those whose name contains NAME"
     )
     parser.add_argument(
         "--pairs", type=int, default=None, metavar="N", help="rounds of each scenario (default 5)"
@@ -148,7 +152,7 @@ def write_results(facts: dict[str, object], outcomes: Sequence[Outcome], out: Pa
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    scenarios = chosen(options.only)
+    scenarios = [s for s in chosen(options.only) if not any(name in s.name for name in options.skip)]
     if options.list:
         show_list(scenarios)
         return 0
