@@ -54,7 +54,8 @@ def finish(process: subprocess.Popen[str], timeout_s: float = 600) -> dict[str, 
             process.kill()
             process.wait()
     if process.returncode:
-        raise LoadFailed(f"{' '.join(map(str, process.args))}: {err.strip() or process.returncode}")  # type: ignore[arg-type]
+        program, *options = map(str, process.args)  # type: ignore[arg-type]
+        raise LoadFailed(f"{Path(program).name} {' '.join(options)}: {err.strip() or process.returncode}")
     return {name: float(value) for name, value in json.loads(out).items()}
 
 
