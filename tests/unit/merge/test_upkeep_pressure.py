@@ -3,7 +3,7 @@
 import pytest
 from merge_house import EAGER, House
 
-from mainstem.kernel.log.jobs import MergeJob
+from mainstem.kernel.log.jobs import MergeJob, SealJob
 from mainstem.kernel.log.manifest import Manifest, RunEntry
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import UpkeepOptions, tier_choice
@@ -138,3 +138,19 @@ def test_a_clock_that_is_set_back_does_not_stop_the_rate(tmp_path):
     house.upkeep.tick(earlier_ms)
     house.upkeep.tick(earlier_ms + 1000)
     assert not house.runner.held
+
+
+def test_an_index_that_the_child_seals_is_not_sealed_here_too(tmp_path):
+    house = House(
+        str(tmp_path), UpkeepOptions(merge_after_ms=1 << 60, sealed_here_rows=10, max_waiting_rows=10)
+    )
+    for at in range(150):
+        house.append(at % 5)
+    house.roll()
+    assert isinstance(house.plan(), SealJob)
+    house.plan()
+    assert tables(house)
+    house.runner.work()
+    while tables(house):
+        house.work()
+    house.check()

@@ -126,7 +126,9 @@ class Upkeep:
         self._rate_from_ms, self._rate_from_bytes = 0, self._bytes_moved()
         self._busy = False
         self._merging = False  # the job in hand is a merge, which can wait
-        self._sealing = False  # short indexes are being written by the housekeeper, beside any job
+        self._sealing: frozenset[int] = (
+            frozenset()
+        )  # files whose index the housekeeper writes, beside any job
         self._closed = False
         self._once_settled: list[tuple[int, Callable[[], object]]] = []
         self._slices: Slices | None = None
@@ -144,7 +146,7 @@ class Upkeep:
     @property
     def busy(self) -> bool:
         """A job is running, or what it made is being put in place."""
-        return self._busy or self._sealing
+        return self._busy or bool(self._sealing)
 
     def tick(self, now_ms: int) -> bool:
         """One slice of work. True: there is more to do right away, call again soon."""
@@ -256,8 +258,9 @@ class Upkeep:
         in memory which bodies they name, and sidecars only when it starts."""
         if self._sealing:
             return
-        # Rather slow for a moment than with an index that grows while a merge goes on.
-        all_lengths = self._busy and self._waiting_rows() >= self._options.max_waiting_rows
+        # Rather slow for a moment than with an index that grows while a merge goes on. Only then: at other
+        # times the child may be at work on a long one.
+        all_lengths = self._merging and self._waiting_rows() >= self._options.max_waiting_rows
         short = [
             (table, entry.size)
             for table, entry in self._unsealed()
@@ -265,8 +268,9 @@ class Upkeep:
             and not (self._busy and table.targets)
         ]
         if short:
-            self._sealing = True
-            seal = partial(self._seal_here, short[:_SEALS_AT_ONCE])
+            chosen = short[:_SEALS_AT_ONCE]
+            self._sealing = frozenset(table.file_id for table, _ in chosen)
+            seal = partial(self._seal_here, chosen)
             self._when_settled(self._log.submitted, partial(self._log.keep_house, seal))
 
     def _seal_here(self, tables: list[tuple[PlaceTable, int]]) -> None:
@@ -278,21 +282,18 @@ class Upkeep:
                 self._post(self._meters.sealed, sealed)
                 made.append(open_sidecar(self._files.disk, self._files.path(places_name(table.file_id))))
         except (OSError, CorruptFile) as error:
-            self._post(self._not_sealed, _failed(error))
+            self._post(partial(self._wait_after, "sealing files"), _failed(error))
         self._post(self._use_short, made)
 
     def _use_short(self, made: list[Sidecar]) -> None:
-        self._sealing = False
+        self._sealing = frozenset()
         self._log.replace_sealed({sidecar.file_id for sidecar in made}, list(made))
         self._meters.count_files(self._files.manifest)
-
-    def _not_sealed(self, why: Failed) -> None:
-        self._wait_after("sealing files", why)
 
     def _seal_long(self) -> bool:
         """One index that is for the child, which reads its file again."""
         for table, entry in self._unsealed():
-            if not self._is_short(table, entry):
+            if not self._is_short(table, entry) and table.file_id not in self._sealing:
                 self._run_seal(SealJob(self._files.folder, entry))
                 return True
         return False
