@@ -46,6 +46,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 PREFIX = Struct(">qii")  # base_offset, length, leader_epoch: all that placing a batch may change
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
+_unpack_epoch = _LEADER_EPOCH.unpack_from
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
@@ -220,6 +221,11 @@ def place_batch(buf: bytearray | memoryview, base_offset: int, leader_epoch: int
     """Give the batch at `pos` its place. In place, outside the crc."""
     _BASE_OFFSET.pack_into(buf, pos, base_offset)
     _LEADER_EPOCH.pack_into(buf, pos + LENGTH_END, leader_epoch)
+
+
+def leader_epoch(buf: bytes | bytearray | memoryview, pos: int = 0) -> int:
+    """Of the batch at `pos`, as it was placed."""
+    return int(_unpack_epoch(buf, pos + LENGTH_END)[0])
 
 
 def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:

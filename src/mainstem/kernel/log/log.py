@@ -34,6 +34,7 @@ from mainstem.kernel.log.places import Place, Places, PlaceTable
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.recover import Recovered, Replay, recover
 from mainstem.kernel.log.snapshot import SnapshotWriter
+from mainstem.model.batch import leader_epoch
 from mainstem.model.errors import BodyGone, CorruptFile, DiskFull, StorageFailed
 from mainstem.model.logs import get_log
 from mainstem.model.meters import Histogram
@@ -278,6 +279,7 @@ class Log:
                 place.size,
                 place.max_timestamp_ms,
                 place.link,
+                -1 if place.link else leader_epoch(append.payload, place.at),
             )
             if place.body is not None:
                 self._table.targets.add(place.body)

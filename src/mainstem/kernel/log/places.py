@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from mainstem.kernel.log.journal import BatchAppend
 from mainstem.kernel.log.scan import Rows
+from mainstem.model.batch import leader_epoch
 
 # Skips the Python function that makes a NamedTuple: look-ups make several for each Fetch.
 new_tuple = tuple.__new__
@@ -154,7 +155,7 @@ class PlaceTable:
             add_size(size)
             add_top(top_ms)
             add_link(0)
-            add_epoch(-1)
+            add_epoch(leader_epoch(append.payload))
             if rows is None:
                 total[partition] = size
                 by_partition[partition] = array("I", (row,))

@@ -10,15 +10,13 @@ from mainstem.kernel.log.layout import (
     FileKind,
     body_name,
     check_file_head,
-    journal_name,
     places_name,
 )
-from mainstem.kernel.log.places import Place, PlaceTable
+from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.recover import rebuild_places
 from mainstem.kernel.log.sidecar import SidecarWriter
-from mainstem.model.batch import LENGTH_END, MAGIC_AT
 from mainstem.model.errors import CorruptFile
-from mainstem.model.ports import Disk, File
+from mainstem.model.ports import Disk
 
 
 def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
@@ -30,33 +28,21 @@ def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
             raise CorruptFile(file.path, 16, f"the file head does not carry file id {file_id}")
         pace(size)
         table = rebuild_places(file, file_id, size)
-        _write(disk, job.folder, table, size, file)
+        _write(disk, job.folder, table, size)
     finally:
         file.close()
     return Sealed(len(table), size)
 
 
 def seal_table(disk: Disk, folder: str, table: PlaceTable, size: int) -> Sealed:
-    """Write the sidecar of a journal file that this process wrote, without reading all of it again."""
-    file = disk.open(f"{folder}/{journal_name(table.file_id)}")
-    try:
-        _write(disk, folder, table, size, file)
-    finally:
-        file.close()
+    """Write the sidecar of a journal file that this process wrote, without reading any of it again."""
+    _write(disk, folder, table, size)
     return Sealed(len(table), size)
 
 
-def _write(disk: Disk, folder: str, table: PlaceTable, size: int, file: File) -> None:
+def _write(disk: Disk, folder: str, table: PlaceTable, size: int) -> None:
     writer = SidecarWriter(table.file_id)
     for partition in table.partitions():
         for place, top_ms in table.rows(partition):
-            writer.add(partition, _with_epoch(place, file), top_ms)
+            writer.add(partition, place, top_ms)
     writer.write(disk, f"{folder}/{places_name(table.file_id)}", size, table.targets, table.moved)
-
-
-def _with_epoch(place: Place, file: File) -> Place:
-    """The writer's index leaves the leader epoch out, which the batch's own crc leaves out too."""
-    if place.epoch >= 0 or place.link:
-        return place
-    found = file.pread(MAGIC_AT - LENGTH_END, place.position + LENGTH_END)
-    return place._replace(epoch=int.from_bytes(found, "big", signed=True))
