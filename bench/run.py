@@ -128,8 +128,9 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
         "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
         "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s",
-        "between runs": "sync, wait until every broker with its children was idle for 3 s; "
-        "all stay up, on one disk; nothing is pinned; done again if other brokers took over 0.3 CPU s",
+        "between runs": "what a produce scenario wrote is deleted (DeleteRecords), sync, wait until "
+        "every broker with its children was idle for 3 s; all stay up, on one disk; "
+        "nothing is pinned; done again if other brokers took over 0.3 CPU s",
         "kafka": f"{VERSION}, one KRaft node, default settings, {' '.join(JVM)}",
         "payload": "hex digits by a seeded generator",
     }

@@ -14,8 +14,9 @@ from types import TracebackType
 
 from crc32c import crc32c
 
-PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 2, 3, 19
+PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_RECORDS = 0, 2, 3, 19, 21
 LATEST = -1
+HIGH_WATERMARK = -1
 BATCH_HEAD_BYTES = 61  # of a record batch, before its first record
 TOPIC_ALREADY_EXISTS = 36
 
@@ -94,6 +95,17 @@ class Admin:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"topic {name} has no leader after {timeout_s:.0f} s")
             time.sleep(0.02)
+
+    def delete_records(self, name: str, partitions: int) -> None:
+        """All that the topic holds by now."""
+        body = struct.pack(">i", 1) + _string(name) + struct.pack(">i", partitions)
+        body += b"".join(struct.pack(">iq", i, HIGH_WATERMARK) for i in range(partitions))
+        answer = self._ask(DELETE_RECORDS, 0, body + struct.pack(">i", 60_000))
+        _, at = _read_string(answer, 8)
+        for i in range(partitions):
+            index, _, code = struct.unpack_from(">iqh", answer, at + 4 + i * 14)
+            if code:
+                raise Refused(f"delete the records of {name}-{index}: error {code}")
 
     def produce_one_each(self, names: Sequence[str], value: bytes) -> None:
         """One record to partition 0 of each topic, in one request."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from bench.lab import KAFKA, Lab, Scenario
 from bench.peers import Server
-from bench.scenarios.warm import warm_up
+from bench.scenarios.warm import warm_up, write
 from bench.stats import OURS, Bar
 
 PARTITIONS = 10
@@ -28,9 +28,8 @@ def prepare(lab: Lab, server: Server, column: str) -> None:
 
 
 def measure(lab: Lab, side: str, _round: int, *, column: str) -> Mapping[str, float]:
-    server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", PARTITIONS, *LOAD, "-d", lab.seconds(5, 3), *options_for(column, server))
-    return lab.metered_load(server, "produce", topic, *options)
+    options = (*LOAD, "-d", lab.seconds(5, 3), *options_for(column, lab.server(side)))
+    return write(lab, side, "produce", PARTITIONS, *options)
 
 
 SCENARIOS = tuple(

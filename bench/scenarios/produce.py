@@ -7,7 +7,7 @@ from functools import partial
 
 from bench.lab import KAFKA, Lab, Scenario
 from bench.peers import Server
-from bench.scenarios.warm import warm_up
+from bench.scenarios.warm import warm_up, write
 from bench.stats import OURS, SINK, Bar, Level
 
 RUN_S, QUICK_S = 5.0, 3.0
@@ -27,9 +27,8 @@ def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int, run: i
 def measure(
     lab: Lab, side: str, _round: int, *, partitions: int, record_bytes: int, run: int
 ) -> Mapping[str, float]:
-    server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", partitions, "-s", record_bytes, "-r", run, "-d", run_s(lab, record_bytes))
-    return lab.metered_load(server, "produce", topic, *options)
+    options = ("-s", record_bytes, "-r", run, "-d", run_s(lab, record_bytes))
+    return write(lab, side, "produce", partitions, *options)
 
 
 def scenario(

@@ -12,7 +12,7 @@ from functools import partial
 from bench.lab import KAFKA, Lab, Scenario
 from bench.peers import Server
 from bench.scenarios.produce import MOST_MB, run_s
-from bench.scenarios.warm import warm_up
+from bench.scenarios.warm import warm_up, write
 from bench.stats import OURS, SINK, Bar
 
 BATCH_BYTES = 100_000
@@ -27,9 +27,8 @@ def prepare(lab: Lab, server: Server, partitions: int, record_bytes: int) -> Non
 
 
 def measure(lab: Lab, side: str, _round: int, *, partitions: int, record_bytes: int) -> Mapping[str, float]:
-    server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", partitions, "-d", run_s(lab, record_bytes), "-w", 0.5)
-    return lab.metered_load(server, "raw", topic, *options, *load(record_bytes))
+    options = ("-d", run_s(lab, record_bytes), "-w", 0.5)
+    return write(lab, side, "raw", partitions, *options, *load(record_bytes))
 
 
 def scenario(partitions: int, record_bytes: int, least: float) -> Scenario:

@@ -7,7 +7,7 @@ from functools import partial
 
 from bench.lab import KAFKA, KAFKA_FLUSH, Lab, Scenario
 from bench.peers import Server
-from bench.scenarios.warm import warm_up
+from bench.scenarios.warm import warm_up, write
 from bench.stats import OURS, Bar
 
 LOAD = ("-c", 16, "-m", 4, "-R", 1, "-s", 100)
@@ -18,9 +18,7 @@ def prepare(lab: Lab, server: Server, partitions: int) -> None:
 
 
 def measure(lab: Lab, side: str, _round: int, *, partitions: int) -> Mapping[str, float]:
-    server, topic = lab.server(side), lab.topics[side]
-    options = ("-p", partitions, "-d", lab.seconds(5, 3), "-w", 0.5)
-    return lab.metered_load(server, "raw", topic, *options, *LOAD)
+    return write(lab, side, "raw", partitions, "-d", lab.seconds(5, 3), "-w", 0.5, *LOAD)
 
 
 def scenario(partitions: int) -> Scenario:

@@ -9,6 +9,8 @@ The runs that count go to the same topic: with a new one for each run Kafka got 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bench import programs
 from bench.lab import Lab
 from bench.peers import Server
@@ -17,7 +19,16 @@ WARM_S, WARM_QUICK_S = 20.0, 6.0
 
 
 def warm_up(lab: Lab, server: Server, program: str, partitions: int, *options: object) -> None:
-    """Leaves the topic, which then holds records, in `lab.topics`."""
+    """Leaves the topic, which was written to and holds nothing, in `lab.topics`."""
     lab.topics[server.name] = topic = lab.topic(server, partitions)
     port = server.tls_port if lab.tls and server.tls_port else server.port
     programs.run(program, port, topic, "-p", partitions, "-d", lab.seconds(WARM_S, WARM_QUICK_S), *options)
+    lab.empty(server, topic, partitions)
+
+
+def write(lab: Lab, side: str, program: str, partitions: int, *options: object) -> Mapping[str, float]:
+    """One run that counts, to the topic of the warm-up."""
+    server, topic = lab.server(side), lab.topics[side]
+    result = lab.metered_load(server, program, topic, "-p", partitions, *options)
+    lab.empty(server, topic, partitions)
+    return result
