@@ -28,7 +28,8 @@ run: $(VENV)/.compiled
 	@$(BIN)/mainstem demo $(ARGS)
 
 test: $(VENV)/.test $(VENV)/.compiled
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	@sh tools/java.sh
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from bench.scenarios import (
     produce_raw,
     ready,
     small_requests,
+    spark_read,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -27,4 +28,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *interference.SCENARIOS,
     *latency.SCENARIOS,
     *many_topics.SCENARIOS,
+    *spark_read.SCENARIOS,
 )

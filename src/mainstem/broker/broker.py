@@ -18,6 +18,7 @@ from mainstem.broker.partition import Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.reading import Reading
+from mainstem.broker.sinks import SinkDelta, SinkPublisher, Sinks
 from mainstem.broker.store import Part, Rebuild, Section, Store, part
 from mainstem.broker.system import SystemChance, SystemClock
 from mainstem.broker.topics import (
@@ -73,6 +74,7 @@ class Broker:
     transactions: Transactions
     groups: GroupCoordinator
     security: Security
+    sinks: SinkPublisher
 
     def __init__(self, options: BrokerOptions, clock: Clock, chance: Chance) -> None:
         self.options = options
@@ -81,6 +83,7 @@ class Broker:
         self.topics = Topics(Policies(options.topic_defaults))
         self.offsets = GroupOffsets()
         self.access = AccessBook()
+        self._sinks = Sinks()
         self.coordinator = TransactionCoordinator(
             options.max_transaction_timeout_ms, options.transactional_id_expiry_ms
         )
@@ -92,6 +95,7 @@ class Broker:
             Section.OFFSETS: part(self.offsets, OffsetDelta),
             Section.TRANSACTIONS: part(self.coordinator, CoordinatorDelta),
             Section.ACCESS: part(self.access, AccessDelta),
+            Section.SINKS: part(self._sinks, SinkDelta),
         }
         self.meters = Meters()
         self._lock: object = None
@@ -134,6 +138,7 @@ class Broker:
         )
         self.groups = GroupCoordinator(self.store, self.offsets, self.clock, self.chance, options)
         self.security = Security(self.access, self.store, self.chance)
+        self.sinks = SinkPublisher(self.store, self._sinks, self.topics)
         log.start(asyncio.get_running_loop().call_soon)
         await self._skip_reserved()
         return self

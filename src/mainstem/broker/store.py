@@ -33,6 +33,7 @@ class Section(IntEnum):
     PRODUCERS = 4
     ACCESS = 5
     QUOTAS = 6
+    SINKS = 7
 
 
 class Machine(Protocol):

@@ -11,12 +11,20 @@ can be pickled and a client made from them anywhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from mainstem.client import codes
-from mainstem.client.cluster import Cluster, Fetched, OffsetAt, TopicInfo, TopicPartition, cluster_of
+from mainstem.client.cluster import (
+    Cluster,
+    Fetched,
+    FetchLimits,
+    OffsetAt,
+    TopicInfo,
+    TopicPartition,
+    cluster_of,
+)
 from mainstem.client.connection import Connection
 from mainstem.client.settings import Address, ClientSettings
 from mainstem.model.errors import BrokerRefused, BrokerUnreachable, UnknownTopic
@@ -220,20 +228,29 @@ class Client:
 
         Errors are per partition: look at `error_code`, or call `check()`.
         """
-        leaders = self.by_leader(offsets)
-        requests = {
+        limits = FetchLimits(max_wait_ms, min_bytes, max_bytes, partition_max_bytes, committed)
+        answers = self._fetch_all(self.fetch_requests(offsets, limits), max_wait_ms / 1000)
+        return [one for answer in answers for one in self.fetched(answer, offsets)]
+
+    def fetch_requests(
+        self, offsets: Mapping[TopicPartition, int], limits: FetchLimits
+    ) -> dict[int, FetchRequest]:
+        """What to ask each node for."""
+        return {
             leader: FetchRequest(
-                max_wait_ms=max_wait_ms,
-                min_bytes=min_bytes,
-                max_bytes=max_bytes,
-                isolation_level=1 if committed else 0,
+                max_wait_ms=limits.max_wait_ms,
+                min_bytes=limits.min_bytes,
+                max_bytes=limits.max_bytes,
+                isolation_level=1 if limits.committed else 0,
                 topics=[
                     FetchTopic(
                         topic=topic,
                         topic_id=self._known(topic).id,
                         partitions=[
                             FetchPartition(
-                                partition=p, fetch_offset=offsets[at], partition_max_bytes=partition_max_bytes
+                                partition=p,
+                                fetch_offset=offsets[at],
+                                partition_max_bytes=limits.partition_max_bytes,
                             )
                             for p, at in some
                         ],
@@ -241,19 +258,19 @@ class Client:
                     for topic, some in _per_topic(places).items()
                 ],
             )
-            for leader, places in leaders.items()
+            for leader, places in self.by_leader(offsets).items()
         }
-        fetched: list[Fetched] = []
-        for answer in self._fetch_all(requests, max_wait_ms / 1000):
-            codes.check(answer.error_code, "fetch")
-            names = {self._known(place.topic).id: place.topic for place in offsets}
-            for topic in answer.responses:
-                name = topic.topic or names.get(topic.topic_id, "")
-                for one in topic.partitions:
-                    place = TopicPartition(name, one.partition_index)
-                    self._note(one.error_code, name)
-                    fetched.append(_fetched(place, offsets[place], one))
-        return fetched
+
+    def fetched(self, answer: FetchResponse, offsets: Mapping[TopicPartition, int]) -> Iterator[Fetched]:
+        """The partitions in an answer to one of `fetch_requests`."""
+        codes.check(answer.error_code, "fetch")
+        names = {self._known(place.topic).id: place.topic for place in offsets}
+        for topic in answer.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for one in topic.partitions:
+                place = TopicPartition(name, one.partition_index)
+                self._note(one.error_code, name)
+                yield _fetched(place, offsets[place], one)
 
     def _fetch_all(self, requests: Mapping[int, FetchRequest], wait_s: float) -> list[FetchResponse]:
         """Ask every leader at once. Reading twice does no harm: broken connections are made again."""

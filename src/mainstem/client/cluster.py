@@ -55,6 +55,20 @@ class OffsetAt:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How long a broker may wait for how much, and how much it may send.
+
+    `committed` leaves out what lies behind the first open transaction, and tells which were aborted.
+    """
+
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 50 << 20
+    partition_max_bytes: int = 1 << 20
+    committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """What one fetch gave of one partition: `records` are whole batches as they are stored."""
 
@@ -87,6 +101,13 @@ class Fetched:
         With `committed` records of aborted transactions are left out; ask `fetch` for committed ones too,
         or the list of aborted transactions is not there.
         """
+        for batch in self.batches(committed=committed):
+            for record in decode_records(batch):
+                if record.offset >= self.offset:
+                    yield record
+
+    def batches(self, *, committed: bool = False) -> Iterator[memoryview]:
+        """What `decoded` decodes, whole: the first may begin below the offset that was asked for."""
         open_aborts: set[int] = set()
         aborted = sorted(self.aborted, key=lambda pair: pair[1], reverse=True)
         for at, header in iter_batches(self.records):
@@ -99,9 +120,7 @@ class Fetched:
                 continue
             if committed and header.is_transactional and header.producer_id in open_aborts:
                 continue
-            for record in decode_records(batch):
-                if record.offset >= self.offset:
-                    yield record
+            yield batch
 
 
 def cluster_of(answer: MetadataResponse) -> Cluster:

@@ -342,4 +342,8 @@ class BrokerRefused(ClientError):
         self.code, self.name, self.what = code, name, what
 
 
+class DataLost(ClientError):
+    """What was to be read is no longer there: deleted by retention, or with its topic."""
+
+
 class NotSupported(MainstemError): ...

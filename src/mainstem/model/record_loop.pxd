@@ -8,6 +8,8 @@ ctypedef (Py_ssize_t, Py_ssize_t, i64, i64, Py_ssize_t, i64, Py_ssize_t, i64, Py
 
 cdef i64 _MAX_DELTA_MS
 cdef i64 _MIN_DELTA_MS
+cdef bint _COMPILED
+cdef i64 _MAX_TIME_MS
 cdef i64 _MIN_BODY_BYTES
 cdef i64 _MIN_HEADER_BYTES
 
@@ -26,6 +28,11 @@ cpdef list scan(bytes data, Py_ssize_t count, i64 last_delta)
     _size=i64, at=Py_ssize_t,
 )
 cpdef tuple check(bytes data, Py_ssize_t count)
+
+@cython.locals(index=Py_ssize_t, source="const unsigned char*", to="unsigned char*")
+cdef void _copy(bytes data, Py_ssize_t start, bytearray target, Py_ssize_t at, Py_ssize_t size)
+
+cdef i64 _microseconds(i64 time_ms) noexcept
 
 @cython.locals(
     start=Py_ssize_t, stop=Py_ssize_t, raw=u64, size=i64, time_delta=i64, delta=i64, key_at=Py_ssize_t,
@@ -61,3 +68,20 @@ cpdef bytes add_headers(bytes headers, tuple extra)
 cdef u64 _varint_size(u64 raw) noexcept
 
 cdef bint _append_varint(bytearray out, u64 raw) except -1
+
+cdef class Columns:
+    cdef public Py_ssize_t capacity, rows, null_keys, null_values, value_bytes
+    cdef public bytearray offset_data, time_data, key_end_data, value_end_data, key_valid, value_valid, keys, values
+    cdef public bint with_headers
+    cdef public list headers
+    cdef i64[::1] _offsets
+    cdef i64[::1] _times
+    cdef int[::1] _key_ends
+    cdef int[::1] _value_ends
+
+    @cython.locals(
+        base_offset=i64, last_delta=i64, base_ms=i64, same_time=bint, pos=Py_ssize_t, end=Py_ssize_t, lowest=i64,
+        row=Py_ssize_t, key_end=i64, value_end=i64, _start=Py_ssize_t, time_delta=i64, delta=i64,
+        key_at=Py_ssize_t, key_size=i64, value_at=Py_ssize_t, value_size=i64, at=Py_ssize_t, offset=i64,
+    )
+    cpdef add(self, bytes data, Py_ssize_t count, tuple base, object append_ms, i64 first, i64 stop)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mainstem.model.errors import CorruptBatch, InvalidTimestamp
+from mainstem.model.errors import CorruptBatch, InvalidRequest, InvalidTimestamp
 from mainstem.model.record import Headers, Record
 
 # start, stop, timestamp delta, offset delta, key start and size, value start and size, headers start
@@ -32,6 +32,9 @@ _MIN_HEADER_BYTES = 2
 # No real timestamp is near this many ms, and the sum of two cannot leave 64 bits.
 _MAX_DELTA_MS = 1 << 62
 _MIN_DELTA_MS = -_MAX_DELTA_MS
+_COMPILED = not __file__.endswith(".py")
+# The most that fits into 64 bits when it is counted in microseconds.
+_MAX_TIME_MS = (1 << 63) // 1000 - 1
 
 
 def decode(
@@ -99,6 +102,119 @@ def check(data: bytes, count: int) -> tuple[int, int]:
     if pos != end:
         raise CorruptBatch(f"{end - pos} bytes follow the last record")
     return max_delta, without_key
+
+
+class Columns:
+    """Records of many batches as columns, in the shape that Arrow wants, with no object per record.
+
+    Numbers lie side by side, the bytes of a column end to end with where each ends, and there is a bit for
+    each row, set when there is something. What lies behind the last end has no meaning. Here, and not in a
+    file of its own, because a compiled function that another module can call is a slow one.
+    """
+
+    def __init__(self, capacity: int, with_headers: bool = False) -> None:
+        self.capacity = capacity
+        self.rows = 0
+        self.null_keys = 0
+        self.null_values = 0
+        self.value_bytes = 0
+        self.offset_data = bytearray(8 * capacity)
+        self.time_data = bytearray(8 * capacity)
+        self.key_end_data = bytearray(4 * (capacity + 1))
+        self.value_end_data = bytearray(4 * (capacity + 1))
+        self.key_valid = bytearray((capacity + 7) // 8)
+        self.value_valid = bytearray((capacity + 7) // 8)
+        self.keys = bytearray()
+        self.values = bytearray()
+        self.with_headers = with_headers
+        self.headers: list[Headers] = []
+        self._offsets = memoryview(self.offset_data).cast("q")
+        self._times = memoryview(self.time_data).cast("q")
+        self._key_ends = memoryview(self.key_end_data).cast("i")
+        self._value_ends = memoryview(self.value_end_data).cast("i")
+
+    def add(
+        self,
+        data: bytes,
+        count: int,
+        base: tuple[int, int, int],
+        append_ms: int | None,
+        first: int,
+        stop: int,
+    ) -> None:
+        """The records of one batch whose offsets are `first` or above and below `stop`.
+
+        `base` is the batch's first offset, its greatest offset delta and its first timestamp in ms. With
+        `append_ms`, that is the timestamp of every record. There must be room for `count` rows, and keys and
+        values must stay below 2 GiB. Timestamps are kept in microseconds, those beyond as near as can be.
+        """
+        base_offset, last_delta, base_ms = base
+        same_time = append_ms is not None
+        if append_ms is not None:
+            base_ms = append_ms
+        pos, end, lowest, row = 0, len(data), 0, self.rows
+        if count > self.capacity - row:
+            raise InvalidRequest(f"{count} records where there is room for {self.capacity - row}")
+        key_end, value_end = self._key_ends[row], self._value_ends[row]
+        # Keys and values lie in `data` side by side: they cannot need more room than it takes.
+        if len(self.keys) < key_end + end:
+            self.keys.extend(bytes(key_end + end - len(self.keys)))
+        if len(self.values) < value_end + end:
+            self.values.extend(bytes(value_end + end - len(self.values)))
+        try:
+            for _ in range(count):
+                _start, pos, time_delta, delta, key_at, key_size, value_at, value_size, at = _span(
+                    data, pos, end
+                )
+                if delta < lowest or delta > last_delta:
+                    raise CorruptBatch(f"offset delta {delta}, expected {lowest} to {last_delta}")
+                lowest = delta + 1
+                offset = base_offset + delta
+                if offset < first or offset >= stop:
+                    continue
+                if key_size >= 0:
+                    self.key_valid[row >> 3] |= 1 << (row & 7)
+                    _copy(data, key_at, self.keys, key_end, key_size)
+                    key_end += key_size
+                else:
+                    self.null_keys += 1
+                if value_size >= 0:
+                    self.value_valid[row >> 3] |= 1 << (row & 7)
+                    _copy(data, value_at, self.values, value_end, value_size)
+                    value_end += value_size
+                else:
+                    self.null_values += 1
+                self._offsets[row] = offset
+                self._times[row] = _microseconds(base_ms if same_time else base_ms + time_delta)
+                row += 1
+                self._key_ends[row] = key_end
+                self._value_ends[row] = value_end
+                if self.with_headers:
+                    self.headers.append(_headers(data, at, pos))
+        except IndexError:
+            raise CorruptBatch("the records end early") from None
+        if pos != end:
+            raise CorruptBatch(f"{end - pos} bytes follow the last record")
+        self.rows = row
+        self.value_bytes = value_end
+
+
+def _copy(data: bytes, start: int, target: bytearray, at: int, size: int) -> None:
+    """Where there is room: the caller has made it."""
+    if _COMPILED:  # plain memory, where such a loop is a copy
+        source, to = data, target
+        for index in range(size):
+            to[at + index] = source[start + index]
+    else:
+        target[at : at + size] = data[start : start + size]
+
+
+def _microseconds(time_ms: int) -> int:
+    if time_ms > _MAX_TIME_MS:
+        return _MAX_TIME_MS * 1000
+    if time_ms < -_MAX_TIME_MS:
+        return -_MAX_TIME_MS * 1000
+    return time_ms * 1000
 
 
 def _span(data: bytes, pos: int, end: int) -> Span:

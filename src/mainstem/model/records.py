@@ -44,6 +44,7 @@ __all__ = [
     "filter_batch",
     "first_at_or_after",
     "max_timestamp_record",
+    "open_records",
     "read_control",
     "recompressed",
     "record_keys",
@@ -76,7 +77,7 @@ class RecordKey(NamedTuple):
 
 def decode_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> list[Record]:
     """Every record of the batch, with its offset and timestamp."""
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     append_ms = header.max_timestamp_ms if header.is_log_append_time else None
     return record_loop.decode(
         data,
@@ -94,7 +95,7 @@ def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys:
     Offsets must count up from 0 without gaps, the maximum timestamp must be the records' own, and with
     `need_keys` (a compacted topic) every record must have a key.
     """
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     max_delta, without_key = record_loop.check(data, header.record_count)
     if without_key and need_keys:
         keyless = [position for position, span in enumerate(_spans(header, data)) if span[5] < 0]
@@ -104,7 +105,7 @@ def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys:
 
 
 def record_keys(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> list[RecordKey]:
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     return [_key_of(data, span, header.base_offset) for span in _spans(header, data)]
 
 
@@ -132,7 +133,7 @@ def max_timestamp_record(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> tup
 
 def read_control(batch: Data) -> bool:
     """Whether an end-of-transaction marker commits (True) or aborts (False)."""
-    header, data = _open(batch, MAX_RECORDS_BYTES)
+    header, data = open_records(batch, MAX_RECORDS_BYTES)
     if not header.is_control or header.record_count != 1:
         raise CorruptBatch(f"the batch at offset {header.base_offset} is not a transaction marker")
     (span,) = _spans(header, data)
@@ -145,7 +146,7 @@ def read_control(batch: Data) -> bool:
     return bool(kind == _COMMIT)
 
 
-def _open(batch: Data, max_bytes: int) -> tuple[BatchHeader, bytes]:
+def open_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> tuple[BatchHeader, bytes]:
     """Header and plain records of a batch, with no more memory spent than it may take."""
     if len(batch) < BATCH_OVERHEAD:
         raise CorruptBatch(f"{len(batch)} bytes are not a whole batch")
@@ -173,7 +174,7 @@ def _spans(header: BatchHeader, data: bytes) -> list[Span]:
 
 
 def _times(batch: Data, max_bytes: int) -> list[tuple[int, int]]:
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     spans = _spans(header, data)
     if header.is_log_append_time:
@@ -266,7 +267,7 @@ def slice_batch(
     compressed, since a compressor may change its mind between versions. It has no producer and no
     transaction. `header_overlay` is added after each record's headers, `key` replaces each record's key.
     """
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     if header.is_control:
         raise InvalidRecord("a control batch cannot be sliced")
     if first < 0 or count <= 0 or first + count > header.record_count:
@@ -297,7 +298,7 @@ def slice_batch(
 
 def recompressed(batch: Data, codec: int, max_bytes: int = MAX_RECORDS_BYTES) -> bytearray:
     """The same batch with its records compressed in another way; records that are not sound are refused."""
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     record_loop.check(data, header.record_count)
     attributes = header.attributes & ~CODEC_MASK | codec
     signed = (attributes, *header[6:])  # all that follows the attributes stays
@@ -318,7 +319,7 @@ def filter_batch(
     the missing records; the codec stays too. With `keep_empty`, a batch of no records remains instead of
     None: it still tells a producer's last sequence. `delete_horizon_ms` marks when tombstones may go.
     """
-    header, data = _open(batch, max_bytes)
+    header, data = open_records(batch, max_bytes)
     spans = _spans(header, data)
     if callable(keep):
         kept = [span for span in spans if keep(_key_of(data, span, header.base_offset))]

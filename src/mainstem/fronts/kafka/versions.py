@@ -20,7 +20,12 @@ def offered(keys: set[ApiKey]) -> dict[ApiKey, tuple[int, int]]:
     return {key: LIMITS.get(key, (SPECS[key].min_version, SPECS[key].max_version)) for key in sorted(keys)}
 
 
-def api_versions(versions: dict[ApiKey, tuple[int, int]]) -> list[ApiVersion]:
+# Our own APIs, which only our own client is told of: others have met no such numbers.
+OWN = frozenset({ApiKey.PUBLISH_STAGED})
+OWN_CLIENT = "mainstem-client"
+
+
+def api_versions(versions: dict[ApiKey, tuple[int, int]], software: str = "") -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=key,
@@ -28,6 +33,7 @@ def api_versions(versions: dict[ApiKey, tuple[int, int]]) -> list[ApiVersion]:
             max_version=high,
         )
         for key, (low, high) in versions.items()
+        if key not in OWN or software == OWN_CLIENT
     ]
 
 

@@ -81,6 +81,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    PUBLISH_STAGED = 10_000  # Mainstem's own, see sinks.py
 
 
 @dataclass(frozen=True)
@@ -193,4 +194,5 @@ SPECS: dict[int, ApiSpec] = _specs(
     (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", "share_offsets", 0, 1, 0),
     (ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", "share_offsets", 0, 0, 0),
     (ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", "share_offsets", 0, 0, 0),
+    (ApiKey.PUBLISH_STAGED, "PublishStaged", "sinks", 0, 0, 0),
 )

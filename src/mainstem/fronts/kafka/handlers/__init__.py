@@ -20,6 +20,7 @@ from mainstem.fronts.kafka.handlers import (
     replicas,
     sasl,
     scram,
+    sinks,
     tokens,
     topics,
     transaction_admin,
@@ -88,6 +89,7 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.DELETE_GROUPS: group_admin.delete,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
+    ApiKey.PUBLISH_STAGED: sinks.publish,
 }
 
 # What a connection may ask before it has said who it is.

@@ -11,7 +11,7 @@ async def handle(request: Request, message: ApiVersionsRequest) -> ApiVersionsRe
     software = f"{message.client_software_name} {message.client_software_version}".strip()
     request.session.software = software[:200]
     return ApiVersionsResponse(
-        api_keys=api_versions(request.session.listener.versions),
+        api_keys=api_versions(request.session.listener.versions, message.client_software_name),
         supported_features=supported_features(),
         finalized_features_epoch=0,
         finalized_features=finalized_features(),

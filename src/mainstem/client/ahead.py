@@ -1,0 +1,83 @@
+"""Read one partition from one offset to another, with the next request always under way.
+
+While the caller works on one answer, the broker and the network work on the next. A connection that breaks is
+made again, for as long as `patience_s` allows: a broker that restarts is not the end of a long read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mainstem.client import codes
+from mainstem.client.client import Client
+from mainstem.client.cluster import Fetched, FetchLimits, TopicPartition
+from mainstem.client.connection import Connection
+from mainstem.client.patience import patiently
+from mainstem.model.errors import BrokerUnreachable
+from mainstem.wire.kafka.fetch import FetchResponse
+
+
+class Ahead:
+    """A reader of one partition. Nobody else may use the client meanwhile: its answers come in order."""
+
+    def __init__(
+        self, client: Client, place: TopicPartition, limits: FetchLimits, patience_s: float = 30.0
+    ) -> None:
+        self._client = client
+        self._place = place
+        self._limits = limits
+        self._patience_s = patience_s
+        self._asked: Connection | None = None
+
+    def read(self, start: int, end: int) -> Iterator[Fetched]:
+        """What lies from `start` to below `end`, and perhaps behind it, in whole batches.
+
+        An answer with an error, or with nothing although something should be there, is given too: only the
+        caller knows what it means for him. After that, reading is over.
+        """
+        offset = start
+        try:
+            while offset < end:
+                fetched = self._receive(offset)
+                following = fetched.next_offset
+                if following == offset and not fetched.error_code:
+                    # Ask once more before it is believed that nothing is there.
+                    fetched = self._receive(offset)
+                    following = fetched.next_offset
+                if fetched.error_code or following == offset:
+                    yield fetched
+                    return
+                offset = following
+                if offset < end:
+                    self._send(offset)
+                yield fetched
+        finally:
+            if self._asked is not None:  # an answer that nobody reads would be taken for the next one's
+                self._asked.close()
+                self._asked = None
+
+    def _send(self, offset: int) -> None:
+        """If it fails, `_receive` finds nothing asked, and asks again."""
+        requests = self._client.fetch_requests({self._place: offset}, self._limits)
+        ((leader, request),) = requests.items()
+        try:
+            connection = self._client.connection(leader)
+            connection.send(request)
+        except BrokerUnreachable:
+            return
+        self._asked = connection
+
+    def _receive(self, offset: int) -> Fetched:
+        return patiently(lambda: self._receive_once(offset), self._patience_s)
+
+    def _receive_once(self, offset: int) -> Fetched:
+        if self._asked is None:
+            self._send(offset)
+        if self._asked is None:
+            raise BrokerUnreachable(f"no connection to read {self._place} at offset {offset}")
+        asked, self._asked = self._asked, None
+        answer = asked.receive(FetchResponse, extra_s=self._limits.max_wait_ms / 1000)
+        (fetched,) = self._client.fetched(answer, {self._place: offset})
+        if fetched.error_code in codes.MOVED:
+            fetched.check()
+        return fetched

@@ -1,0 +1,133 @@
+"""Values that are text in a format become typed columns, by Arrow's own parsers. Pure.
+
+The values of a batch are joined by newlines and parsed in one go. That fails as a whole if one of them is
+bad; then the values are parsed in halves until the bad ones stand alone, each with its reason, and the good
+ones are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, json
+
+from mainstem.model.errors import InvalidRequest
+
+FORMATS = ("raw", "text", "json", "csv")
+_ONE_BLOCK = 1 << 10  # room behind the values, so that all of them lie in one block
+
+Parse = Callable[[pa.Array], pa.Table]
+
+
+class Bad(NamedTuple):
+    """A value that could not be read; `row` is its place in the batch."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How values are written. A csv value is one line, without a head."""
+
+    name: str
+    delimiter: str = ","
+    text_column: str = "value"
+
+    def __post_init__(self) -> None:
+        if self.name not in FORMATS:
+            raise InvalidRequest(f"format is one of {', '.join(FORMATS)}, not {self.name!r}")
+        if len(self.delimiter) != 1:
+            raise InvalidRequest(f"delimiter is one character, not {self.delimiter!r}")
+
+
+def parse(values: pa.Array, format: Format, schema: pa.Schema) -> tuple[pa.Table, list[Bad]]:
+    """The good values as columns of `schema`, in order, and the bad ones. A null is a row of nulls."""
+    if format.name == "text":
+        return _parsed(values, lambda some: _text(some, schema))
+    if format.name == "csv":
+        return _parsed(values, lambda some: _csv(some, format, schema))
+    return _parsed(values, lambda some: _json(some, schema))
+
+
+def _parsed(values: pa.Array, parse_some: Parse) -> tuple[pa.Table, list[Bad]]:
+    good: list[pa.Table] = []
+    bad: list[Bad] = []
+    # Stretches still to be parsed, the first on top.
+    waiting = [(0, len(values))]
+    while waiting:
+        start, size = waiting.pop()
+        try:
+            good.append(parse_some(values.slice(start, size)))
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            if size == 1:
+                bad.append(Bad(start, str(error)))
+            else:
+                half = size // 2
+                waiting += [(start + half, size - half), (start, half)]
+    return pa.concat_tables(good) if good else parse_some(values.slice(0, 0)), bad
+
+
+def _joined(values: pa.Array, separator: bytes) -> memoryview:
+    joined = pc.binary_join(pa.LargeListArray.from_arrays([0, len(values)], values), separator)
+    return memoryview(joined.buffers()[2])
+
+
+# Each value stands alone in a list, so that what is none, or two, or ends early cannot shift those behind it:
+# a value opens at least one row, and if there are as many rows as values each has opened one.
+_OPEN, _CLOSE = b'{"v":[', b"]}"
+
+
+def _json(values: pa.Array, schema: pa.Schema) -> pa.Table:
+    if not len(values):
+        return schema.empty_table()
+    filled = pc.fill_null(values, b"null") if values.null_count else values
+    data = b"".join((_OPEN, _joined(filled, _CLOSE + b"\n" + _OPEN), _CLOSE))
+    wrapped = pa.schema([pa.field("v", pa.list_(pa.struct(list(schema))))])
+    table = json.read_json(
+        pa.BufferReader(data),
+        read_options=json.ReadOptions(use_threads=False, block_size=len(data) + _ONE_BLOCK),
+        parse_options=json.ParseOptions(explicit_schema=wrapped, unexpected_field_behavior="ignore"),
+    )
+    lists = _same_rows(table, values).column("v").combine_chunks()
+    if lists.null_count or pc.min_max(pc.list_value_length(lists)).as_py() != {"min": 1, "max": 1}:
+        raise pa.ArrowInvalid("not exactly one JSON object")
+    return pa.table(lists.flatten().flatten(), schema=schema)
+
+
+def _csv(values: pa.Array, format: Format, schema: pa.Schema) -> pa.Table:
+    if not len(values):
+        return schema.empty_table()
+    # A line break, or a quote that stays open, would shift the values behind it.
+    if pc.any(pc.greater_equal(pc.find_substring_regex(values, r"[\r\n]"), 0)).as_py():
+        raise pa.ArrowInvalid("a line break in a value")
+    if pc.any(pc.equal(pc.bit_wise_and(pc.count_substring(values, b'"'), 1), 1)).as_py():
+        raise pa.ArrowInvalid("a quote that is not closed")
+    empty = format.delimiter.encode() * (len(schema) - 1)
+    data = _joined(pc.fill_null(values, empty) if values.null_count else values, b"\n")
+    table = csv.read_csv(
+        pa.BufferReader(data),
+        read_options=csv.ReadOptions(
+            use_threads=False, block_size=len(data) + _ONE_BLOCK, column_names=schema.names
+        ),
+        parse_options=csv.ParseOptions(delimiter=format.delimiter, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        ),
+    )
+    return _same_rows(table, values)
+
+
+def _text(values: pa.Array, schema: pa.Schema) -> pa.Table:
+    return pa.table([values.cast(pa.string())], schema=schema)
+
+
+def _same_rows(table: pa.Table, values: pa.Array) -> pa.Table:
+    """A value that makes several rows shifts all that follow: then each is tried alone."""
+    if table.num_rows != len(values):
+        raise pa.ArrowInvalid(f"{table.num_rows} rows in {len(values)} values")
+    return table

@@ -1,0 +1,66 @@
+"""The fields of JSON values, from a look at some of them. On the driver, where no schema was given."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import json
+
+from mainstem.client.client import EARLIEST, Client
+from mainstem.client.settings import ClientSettings
+from mainstem.model.errors import InvalidRequest
+from mainstem.spark.options import Bound, Topics
+from mainstem.spark.planning import find_places, positions
+
+SAMPLE = 1000  # values, of as many partitions as it takes
+FETCH_BYTES = 1 << 20
+_WORDS = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.bool_(): "BOOLEAN",
+    pa.null(): "STRING",
+}
+
+
+def infer_ddl(settings: ClientSettings, topics: Topics) -> str:
+    values = _sample(settings, topics)
+    fields = _fields_of(values)
+    if not fields:
+        raise InvalidRequest(
+            "schema is missing, and there is no JSON to tell it from: give it, as in 'id BIGINT, at DATE'"
+        )
+    return ", ".join(f"`{field.name}` {_word(field.type)}" for field in fields)
+
+
+def _sample(settings: ClientSettings, topics: Topics) -> list[bytes]:
+    found: list[bytes] = []
+    with Client(settings) as client:
+        places = find_places(client, topics)
+        for place, offset in positions(client, places, Bound(EARLIEST)).items():
+            (fetched,) = client.fetch({place: offset}, max_wait_ms=0, partition_max_bytes=FETCH_BYTES)
+            found += [record.value for record in fetched.check().decoded() if record.value]
+            if len(found) >= SAMPLE:
+                break
+    return found[:SAMPLE]
+
+
+def _fields_of(values: list[bytes]) -> list[pa.Field]:
+    """Of the values that can be read; bad ones have no say."""
+    seen: pa.Schema | None = None
+    for value in values:
+        try:
+            schema = json.read_json(pa.BufferReader(value)).schema
+            seen = schema if seen is None else pa.unify_schemas([seen, schema], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            continue
+    return list(seen) if seen is not None else []
+
+
+def _word(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_word(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'`{field.name}`: {_word(field.type)}' for field in kind)}>"
+    return _WORDS.get(kind, "STRING")

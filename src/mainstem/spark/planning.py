@@ -1,0 +1,117 @@
+"""From what was asked for to positions in partitions: topics, starts, ends. Runs on the driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from mainstem.client.admin import topic_names
+from mainstem.client.client import EARLIEST, LATEST, Client
+from mainstem.client.cluster import TopicPartition
+from mainstem.model.errors import DataLost, InvalidRequest
+from mainstem.model.logs import get_log
+from mainstem.spark.options import Bound, Offsets, Topics
+from mainstem.spark.ranges import Positions
+
+events = get_log(__name__)
+
+HINT = "Records were deleted, by retention or with the topic; failOnDataLoss=false goes on without them"
+
+
+def find_places(client: Client, topics: Topics) -> list[TopicPartition]:
+    """The partitions that are read, as they are now."""
+    if topics.assigned:
+        places = [TopicPartition(topic, index) for topic, indexes in topics.assigned for index in indexes]
+        client.by_leader(places)  # which says what is missing
+        return places
+    if topics.pattern:
+        try:
+            pattern = re.compile(topics.pattern)
+        except re.error as error:
+            raise InvalidRequest(f"subscribePattern {topics.pattern!r}: {error}") from None
+        names = [name for name in topic_names(client) if pattern.fullmatch(name)]
+    else:
+        names = sorted(set(topics.names))
+    return [
+        TopicPartition(name, partition.index) for name in names for partition in client.topic(name).partitions
+    ]
+
+
+def positions(
+    client: Client, places: Iterable[TopicPartition], bound: Bound, *, committed: bool = False
+) -> dict[TopicPartition, int]:
+    """Where a bound lies in each partition."""
+    wanted = _wanted(list(places), bound)
+    # What is a time, or stands for one; the rest are offsets already.
+    times = {place: time for place, (time, _) in wanted.items() if time is not None}
+    found = {place: offset for place, (_, offset) in wanted.items() if offset is not None}
+    ends = []
+    for place, at in client.offsets(times, committed=committed).items() if times else ():
+        if at.offset >= 0:
+            found[place] = at.offset
+        elif bound.latest_if_none:
+            ends.append(place)
+        else:
+            raise InvalidRequest(
+                f"{place} has no record at or after {times[place]} ms; "
+                "startingOffsetsByTimestampStrategy=latest starts at the end instead"
+            )
+    if ends:
+        at_end = client.offsets(dict.fromkeys(ends, LATEST), committed=committed)
+        found |= {place: at.offset for place, at in at_end.items()}
+    return found
+
+
+def _wanted(
+    places: list[TopicPartition], bound: Bound
+) -> dict[TopicPartition, tuple[int | None, int | None]]:
+    """Per partition: a time to look up (or EARLIEST, LATEST), or an offset."""
+    if bound.everywhere is not None:
+        return dict.fromkeys(places, (bound.everywhere, None))
+    if bound.timestamp_ms is not None:
+        return dict.fromkeys(places, (bound.timestamp_ms, None))
+    if bound.timestamps_ms is not None:
+        return {place: (at, None) for place, at in _each(places, bound.timestamps_ms).items()}
+    assert bound.offsets is not None
+    return {place: (at, None) if at < 0 else (None, at) for place, at in _each(places, bound.offsets).items()}
+
+
+def _each(places: list[TopicPartition], given: Offsets) -> dict[TopicPartition, int]:
+    """They must name exactly the partitions that are read: a forgotten one would be read from anywhere."""
+    named = {
+        TopicPartition(topic, index): at for topic, indexes in given.items() for index, at in indexes.items()
+    }
+    if set(named) != set(places):
+        missing = ", ".join(map(str, sorted(set(places) - set(named))))
+        extra = ", ".join(map(str, sorted(set(named) - set(places))))
+        wrong = [f"{missing} is missing"] * bool(missing) + [f"{extra} is not read"] * bool(extra)
+        raise InvalidRequest(f"offsets must be given for each partition that is read: {'; '.join(wrong)}")
+    return named
+
+
+def beginnings(client: Client, known: Positions, upto: Positions) -> dict[TopicPartition, int]:
+    """Where to read on to `upto` from: what is known, or the beginning of a partition that is new since then,
+    or was made anew."""
+    new = [place for place in upto if place not in known or known[place] > upto[place]]
+    firsts = client.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
+    return {place: firsts[place].offset if place in firsts else known[place] for place in upto}
+
+
+def within(
+    client: Client, wanted: Positions, *, fail_on_data_loss: bool, committed: bool = False
+) -> dict[TopicPartition, int]:
+    """The same positions if what lies there still exists; moved to what does, if records may be lost."""
+    firsts = client.offsets(dict.fromkeys(wanted, EARLIEST)) if wanted else {}
+    ends = client.offsets(dict.fromkeys(wanted, LATEST), committed=committed) if wanted else {}
+    found = {}
+    for place, offset in wanted.items():
+        first, end = firsts[place].offset, ends[place].offset
+        if first <= offset <= end:
+            found[place] = offset
+            continue
+        lost = f"{place}: offset {offset} is asked for, and there are {first} to {end}"
+        if fail_on_data_loss:
+            raise DataLost(f"{lost}. {HINT}")
+        events.warning("records are gone", place=str(place), asked=offset, first=first, end=end)
+        found[place] = first if offset < first else end
+    return found

@@ -1,0 +1,96 @@
+"""Writers for Spark: tasks stage, the driver's commit publishes, once for each batch of a query.
+
+`write` runs in executors, `commit` in another process on the driver, after all tasks of a batch have ended
+well: only the messages travel. A batch that Spark repeats after a crash has the same number and is published
+only if it was not before. What tasks staged in vain is never seen.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from mainstem.client import sinks
+from mainstem.client.client import Client
+from mainstem.client.cluster import TopicPartition
+from mainstem.model.errors import InvalidRequest
+from mainstem.spark.connecting import patience_s, settings_of
+from mainstem.spark.options import Options
+from mainstem.spark.writing import CODECS, Stager, WriteOptions
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+class Staged(WriterCommitMessage):
+    """What one task has staged."""
+
+    def __init__(self, query: str, staged: dict[TopicPartition, list[int]]) -> None:
+        self.query = query
+        self.staged = staged
+
+
+def write_options(options: Options, topic: str) -> WriteOptions:
+    codec = options.text("kafka.compression.type", "none").strip().lower()
+    if codec not in CODECS:
+        raise InvalidRequest(f"kafka.compression.type is one of {', '.join(CODECS)}, not {codec!r}")
+    return WriteOptions(settings_of(options), topic, CODECS[codec], patience_s(options))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One write of a DataFrame: all of it appears, or nothing."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._query = f"spark-batch-{uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return Staged(self._query, _stage(iterator, self._options))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _publish(messages, 0, self._options)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing to do: nobody sees what was staged."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        query = context.getLocalProperty(QUERY_ID) if context is not None else None
+        if not query:
+            raise InvalidRequest("this is not a task of a streaming query: it has no query id")
+        return Staged(f"spark-{query}", _stage(iterator, self._options))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _publish(messages, batchId, self._options)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing to do: nobody sees what was staged."""
+
+
+def _stage(iterator: Iterator[pa.RecordBatch], options: WriteOptions) -> dict[TopicPartition, list[int]]:
+    with Client(options.settings) as client:
+        stager = Stager(client, options)
+        for batch in iterator:
+            stager.add(batch)
+        return stager.finish()
+
+
+def _publish(messages: list[WriterCommitMessage | None], batch_id: int, options: WriteOptions) -> None:
+    staged: dict[TopicPartition, list[int]] = {}
+    query = ""
+    for message in messages:
+        if isinstance(message, Staged):
+            query = message.query
+            for place, offsets in message.staged.items():
+                staged.setdefault(place, []).extend(offsets)
+    if query:  # a batch without tasks has nothing to tell, and no number that anyone would miss
+        with Client(options.settings) as client:
+            sinks.publish(client, query, batch_id, staged, options.patience_s)

@@ -1,0 +1,60 @@
+"""The data source `mainstem`, as Spark sees it.
+
+    spark.read.format("mainstem").option("kafka.bootstrap.servers", "127.0.0.1:9092") \\
+        .option("subscribe", "orders").load()
+
+Spark makes one of these in a process of its own on the driver, pickles the readers it gives, and runs `read`
+of those in executors: state set in one place is not there in the other.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from mainstem.model.errors import InvalidRequest
+from mainstem.spark.batch import BatchReader, FilteringReader
+from mainstem.spark.options import Options
+from mainstem.spark.request import ReadRequest, row_ddl
+from mainstem.spark.sink import BatchWriter, StreamWriter, write_options
+from mainstem.spark.stream import StreamReader
+from mainstem.spark.writing import WriteOptions, check_columns
+
+
+class MainstemSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "mainstem"
+
+    def schema(self) -> str:
+        return row_ddl(Options(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = Options(self.options)
+        kind = FilteringReader if options.flag("pushDownFilters", False) else BatchReader
+        return kind(ReadRequest.of(options, "batch", schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(ReadRequest.of(Options(self.options), "stream", schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return BatchWriter(self._write_options(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        return StreamWriter(self._write_options(schema, overwrite))
+
+    def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        if overwrite:
+            raise InvalidRequest(
+                "a topic is not overwritten: use mode append, or output mode append or update"
+            )
+        options = Options(self.options)
+        topic = options.text("topic").strip()
+        check_columns(schema.names, topic)
+        return write_options(options, topic)

@@ -1,0 +1,125 @@
+"""An endless read: Spark asks how far a trigger goes, plans that stretch, and remembers where it ended.
+
+Positions travel as JSON in the form of Spark's own connector, `{"orders": {"0": 17}}`, so that they can be
+read in a checkpoint. Spark asks for the first position twice and writes down neither: it is kept here, or
+what came in between would be skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from mainstem.client.client import LATEST, Client
+from mainstem.client.cluster import TopicPartition
+from mainstem.client.patience import patiently
+from mainstem.model.errors import DataLost
+from mainstem.model.logs import get_log
+from mainstem.spark.availability import ReadLimit, SupportsTriggerAvailableNow, default_limit, rows_of
+from mainstem.spark.batch import Piece
+from mainstem.spark.options import Bound
+from mainstem.spark.planning import HINT, beginnings, find_places, positions, within
+from mainstem.spark.ranges import limited, positions_from_json, positions_to_json, ranges_between, split
+from mainstem.spark.reading import read
+from mainstem.spark.request import ReadRequest
+
+events = get_log(__name__)
+
+Json = dict[str, dict[str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, request: ReadRequest) -> None:
+        self._request = request
+        self._initial: Json | None = None
+        self._target: dict[TopicPartition, int] | None = None  # of a run that ends with what is there now
+        self._reached: Json = {}
+        self._client: Client | None = None
+
+    # --- asked on the driver ---------------------------------------------------------------------
+
+    def initialOffset(self) -> Json:
+        if self._initial is None:
+            self._initial = positions_to_json(self._positions(self._request.start))
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return default_limit(self._request.max_offsets_per_trigger)
+
+    def latestOffset(self, start: object = None, limit: ReadLimit | None = None) -> Json:
+        """How far the next trigger goes. Before Spark 4.3 it says neither where it starts nor how much."""
+        begun = positions_from_json(start if start is not None else self._reached or self.initialOffset())
+        end = self._target if self._target is not None else self._ends()
+        self._refuse_lost(begun, end)
+        begun = patiently(partial(beginnings, self._driver(), begun, end), self._request.read.patience_s)
+        rows = rows_of(limit, self._request.max_offsets_per_trigger)
+        self._reached = positions_to_json(end if rows is None else limited(begun, end, rows))
+        return self._reached
+
+    def reportLatestOffset(self) -> Json:
+        """What is there, whatever the triggers take of it: the difference is the lag."""
+        return positions_to_json(self._ends())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._ends()
+
+    def partitions(self, start: object, end: object) -> Sequence[InputPartition]:
+        request = self._request
+        upto, client = positions_from_json(end), self._driver()
+
+        def look() -> dict[TopicPartition, int]:
+            since = beginnings(client, positions_from_json(start), upto)
+            return within(client, since, fail_on_data_loss=request.read.fail_on_data_loss)
+
+        since = patiently(look, request.read.patience_s)
+        pieces = split(ranges_between(since, upto), request.min_partitions, request.max_records_per_partition)
+        return [Piece(piece) for piece in pieces]
+
+    def commit(self, end: object) -> None:
+        """Nothing to do: the checkpoint is Spark's."""
+
+    def stop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    # --- in executors ------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Where there is nothing to read Spark makes up a partition.
+        return read(partition.range, self._request.read) if isinstance(partition, Piece) else iter(())
+
+    # --- helpers -----------------------------------------------------------------------------------
+
+    def _driver(self) -> Client:
+        """One connection for all triggers."""
+        if self._client is None:
+            self._client = Client(self._request.read.settings)
+        return self._client
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        return self._positions(Bound(LATEST))
+
+    def _positions(self, bound: Bound) -> dict[TopicPartition, int]:
+        def look() -> dict[TopicPartition, int]:
+            client = self._driver()
+            places = find_places(client, self._request.topics)
+            return positions(client, places, bound, committed=self._request.read.committed)
+
+        return patiently(look, self._request.read.patience_s)
+
+    def _refuse_lost(self, begun: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+        """A topic that is gone, or was made anew, ends the query, unless losses are allowed."""
+        lost = [str(place) for place in begun if place not in end or end[place] < begun[place]]
+        if not lost:
+            return
+        if self._request.read.fail_on_data_loss:
+            raise DataLost(f"{', '.join(sorted(lost))}: there is less than was read already. {HINT}")
+        events.warning("records are gone", places=lost)
+
+    def __getstate__(self) -> dict[str, object]:
+        """To executors: without the driver's connection."""
+        return {**self.__dict__, "_client": None}

@@ -1,0 +1,66 @@
+"""Record batches of bytes become record batches of typed columns; what cannot be read is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstem.spark.columns import DDL
+from mainstem.spark.formats import Bad, Format, parse
+
+# What a bad record is found and sent on by, besides its value.
+NEEDED = ("key", "value", "offset", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    key: bytes | None
+    value: bytes | None
+    offset: int
+    timestamp_ms: int
+    reason: str
+
+
+class Typing:
+    """Turns batches of `names` into batches of `schema`: the values' fields, then `_name` for metadata."""
+
+    def __init__(self, format: Format, schema: pa.Schema, metadata: Sequence[str]) -> None:
+        self._format = format
+        self._schema = schema
+        self._metadata = tuple(metadata)
+        self._fields = pa.schema(list(schema)[: len(schema) - len(self._metadata)])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it needs."""
+        return (*NEEDED, *(name for name in self._metadata if name not in NEEDED))
+
+    def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadRecord]]:
+        table, bad = parse(batch.column("value"), self._format, self._fields)
+        records = [_bad_record(batch, one) for one in bad]
+        rest = batch.take(_others(len(batch), bad)) if bad else batch
+        columns = [_whole(column) for column in table.columns]
+        columns += [rest.column(name) for name in self._metadata]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), records
+
+
+def typed_ddl(fields: str, metadata: Sequence[str]) -> str:
+    """A row in Spark's words; `fields` are those of the values."""
+    return ", ".join([fields, *(f"_{name} {DDL[name]}" for name in metadata)])
+
+
+def _bad_record(batch: pa.RecordBatch, bad: Bad) -> BadRecord:
+    key, value, offset = (batch.column(name)[bad.row].as_py() for name in ("key", "value", "offset"))
+    timestamp_us = batch.column("timestamp")[bad.row].value
+    return BadRecord(key, value, offset, timestamp_us // 1000, bad.reason)
+
+
+def _others(rows: int, bad: Sequence[Bad]) -> pa.Array:
+    wrong = {one.row for one in bad}
+    return pa.array([row for row in range(rows) if row not in wrong], pa.int32())
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

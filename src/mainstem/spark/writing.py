@@ -1,0 +1,112 @@
+"""Rows become staged batches. Runs in executors, each with a connection of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstem.client import sinks
+from mainstem.client.client import Client
+from mainstem.client.cluster import TopicPartition
+from mainstem.client.patience import patiently
+from mainstem.client.producing import RECORD_OVERHEAD_BYTES, partition_of
+from mainstem.client.settings import ClientSettings
+from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
+from mainstem.model.errors import InvalidRecord, InvalidRequest
+from mainstem.model.records import Record, encode_batch
+
+CODECS = {"none": NO_CODEC, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+BATCH_BYTES = 512 << 10
+COLUMNS = ("topic", "partition", "key", "value", "headers")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a task needs to know. `topic` counts where rows have none of their own."""
+
+    settings: ClientSettings
+    topic: str
+    codec: int
+    patience_s: float
+
+
+def check_columns(names: Sequence[str], topic: str) -> None:
+    """Those of Spark's own Kafka connector."""
+    if "value" not in names:
+        raise InvalidRequest(f"there is no column 'value' among {', '.join(names)}")
+    if "topic" not in names and not topic:
+        raise InvalidRequest("no topic: give the option topic, or a column of that name")
+    for name in names:
+        if name not in COLUMNS:
+            raise InvalidRequest(f"column {name!r} is not written; there are {', '.join(COLUMNS)}")
+
+
+class Stager:
+    """Gathers records by partition and stages a batch whenever one is full."""
+
+    def __init__(self, client: Client, options: WriteOptions) -> None:
+        self._client = client
+        self._options = options
+        self._waiting: dict[TopicPartition, list[Record]] = {}
+        self._bytes: dict[TopicPartition, int] = {}
+        self._partitions: dict[str, int] = {}
+        self._sticky = 0  # where the next batch of records without a key goes
+        self.staged: dict[TopicPartition, list[int]] = {}
+        patiently(lambda: sinks.prepare(client), options.patience_s)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        for topic, partition, key, value, headers in _rows(batch):
+            name = topic or self._options.topic
+            if not name:
+                raise InvalidRecord("a row without a topic, and there is no option topic")
+            place = self._place(name, partition, key)
+            self._waiting.setdefault(place, []).append(Record(0, now_ms, key, value, headers))
+            size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+            size += sum(len(known) + len(held or b"") for known, held in headers)
+            self._bytes[place] = self._bytes.get(place, 0) + size
+            if self._bytes[place] >= BATCH_BYTES:
+                self._stage(place)
+
+    def finish(self) -> dict[TopicPartition, list[int]]:
+        """Where everything lies that was added."""
+        for place in list(self._waiting):
+            self._stage(place)
+        return self.staged
+
+    def _place(self, topic: str, partition: int | None, key: bytes | None) -> TopicPartition:
+        count = self._partitions.get(topic)
+        if count is None:
+            count = self._partitions[topic] = len(self._client.topic(topic, create=True).partitions)
+        if partition is None:
+            partition = self._sticky % count if key is None else partition_of(key, count)
+        elif not 0 <= partition < count:
+            raise InvalidRecord(f"a row for partition {partition} of topic {topic!r}, which has {count}")
+        return TopicPartition(topic, partition)
+
+    def _stage(self, place: TopicPartition) -> None:
+        batch = encode_batch(self._waiting.pop(place), codec=self._options.codec)
+        del self._bytes[place]
+        self.staged.setdefault(place, []).append(sinks.stage(self._client, batch, self._options.patience_s))
+        self._sticky += 1
+
+
+def _rows(
+    batch: pa.RecordBatch,
+) -> Iterator[tuple[str | None, int | None, bytes | None, bytes | None, Headers]]:
+    none = [None] * len(batch)
+    held = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    topics, partitions = held.get("topic", none), held.get("partition", none)
+    columns = (topics, partitions, held.get("key", none), held["value"], held.get("headers", none))
+    for topic, partition, key, value, headers in zip(*columns, strict=True):
+        pairs = tuple((one["key"], one["value"]) for one in headers) if headers else ()
+        yield topic, partition, _bytes(key), _bytes(value), pairs
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

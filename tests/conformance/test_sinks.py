@@ -1,0 +1,156 @@
+"""What is staged appears at once, once for each batch of a sink, and survives a kill."""
+
+import pytest
+from confluent_kafka import Consumer
+from kafka_kit import new_name
+
+from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap, sinks
+from mainstem.model.errors import BrokerRefused
+from mainstem.model.records import Record, encode_batch
+from mainstem.testing.broker import Broker
+from mainstem.wire.kafka.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from mainstem.wire.kafka.apis import ApiKey
+
+
+def client_of(address):
+    return Client(ClientSettings(parse_bootstrap(address)))
+
+
+@pytest.fixture
+def client(address):
+    with client_of(address) as client:
+        yield client
+
+
+def batch(*values, key=b"k"):
+    return encode_batch([Record(0, 1000 + i, key, value) for i, value in enumerate(values)])
+
+
+def staged(client, *batches):
+    sinks.prepare(client)
+    return [sinks.stage(client, one) for one in batches]
+
+
+def values(client, topic, partition=0):
+    place = TopicPartition(topic, partition)
+    found, offset = [], 0
+    while True:
+        (fetched,) = client.fetch({place: offset}, max_wait_ms=10)
+        records = list(fetched.check().decoded())
+        if not records:
+            return found
+        found += [(record.offset, record.value) for record in records]
+        offset = records[-1].offset + 1
+
+
+def test_batches_of_many_partitions_appear_together_in_order(client, topic):
+    admin.create_topic(client, topic, 2)
+    client.produce({TopicPartition(topic, 0): batch(b"before")})
+    first, second, third = staged(client, batch(b"a", b"b"), batch(b"c"), batch(b"d"))
+    assert values(client, topic) == [(0, b"before")]
+    wanted = {TopicPartition(topic, 0): [third, first], TopicPartition(topic, 1): [second]}
+    assert sinks.publish(client, new_name("sink"), 0, wanted)
+    assert values(client, topic) == [(0, b"before"), (1, b"d"), (2, b"a"), (3, b"b")]
+    assert values(client, topic, 1) == [(0, b"c")]
+    client.produce({TopicPartition(topic, 0): batch(b"after")})
+    assert values(client, topic)[-1] == (4, b"after")
+
+
+def test_other_clients_read_them_as_any_others(client, address, topic):
+    admin.create_topic(client, topic, 1)
+    (offset,) = staged(client, batch(*[b"%d" % i for i in range(100)]))
+    sinks.publish(client, new_name("sink"), 0, {TopicPartition(topic, 0): [offset]})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": new_name("g"),
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    found = []
+    while len(found) < 100:
+        message = consumer.poll(30)
+        assert message is not None, "waited in vain"
+        assert message.error() is None
+        found.append((message.offset(), message.value(), message.timestamp()[1]))
+    consumer.close()
+    assert found == [(i, b"%d" % i, 1000 + i) for i in range(100)]
+
+
+def test_the_same_batch_again_is_a_replay_and_others_are_refused(client, topic):
+    admin.create_topic(client, topic, 1)
+    sink, place = new_name("sink"), TopicPartition(topic, 0)
+    first, again, second = staged(client, batch(b"a"), batch(b"a"), batch(b"b"))
+    assert sinks.publish(client, sink, 7, {place: [first]})
+    assert not sinks.publish(client, sink, 7, {place: [again]})
+    with pytest.raises(BrokerRefused, match="7 was published last, so 8 is next"):
+        sinks.publish(client, sink, 9, {place: [second]})
+    with pytest.raises(BrokerRefused, match="so 8 is next"):
+        sinks.publish(client, sink, 6, {place: [second]})
+    assert sinks.publish(client, sink, 8, {place: [second]})
+    assert sinks.publish(client, sink, 9, {})
+    assert values(client, topic) == [(0, b"a"), (1, b"b")]
+
+
+def test_what_was_not_staged_cannot_be_published(client, topic):
+    admin.create_topic(client, topic, 1)
+    place = TopicPartition(topic, 0)
+    first, _ = staged(client, batch(b"a", b"b"), batch(b"c"))
+    for wrong in (first + 1, first + 100_000, -1):
+        with pytest.raises(BrokerRefused, match=f"no batch was staged at offset {wrong}"):
+            sinks.publish(client, new_name("sink"), 0, {place: [first, wrong]})
+    assert values(client, topic) == []
+    with pytest.raises(BrokerRefused, match="there is no topic"):
+        sinks.publish(client, new_name("sink"), 0, {TopicPartition(f"{topic}-x", 0): [first]})
+
+
+def test_a_compacted_topic_wants_keys(client, topic):
+    admin.create_topic(client, topic, 1, {"cleanup.policy": "compact"})
+    (offset,) = staged(client, batch(b"a", key=None))
+    with pytest.raises(BrokerRefused, match="no key"):
+        sinks.publish(client, new_name("sink"), 0, {TopicPartition(topic, 0): [offset]})
+
+
+def test_only_our_own_client_is_told_of_it(address):
+    settings = ClientSettings(parse_bootstrap(address))
+    with Client(settings) as client:
+        assert client.connection().offers(ApiKey.PUBLISH_STAGED)
+        answer = client.ask(ApiVersionsRequest("apache-kafka-java", "4.3.1"), ApiVersionsResponse)
+    assert int(ApiKey.PUBLISH_STAGED) not in {offer.api_key for offer in answer.api_keys}
+
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_restart_keeps_what_was_published_and_its_number(kill, topic):
+    with Broker(process=True) as broker:
+        with client_of(broker.kafka) as client:
+            admin.create_topic(client, topic, 1)
+            place = TopicPartition(topic, 0)
+            offsets = staged(client, *[batch(b"%d" % i) for i in range(3)])
+            sinks.publish(client, "s", 0, {place: offsets[:2]})
+        if kill:
+            broker.kill()
+        else:
+            broker.stop()
+        broker.start()
+        with client_of(broker.kafka) as client:
+            assert values(client, topic) == [(0, b"0"), (1, b"1")]
+            assert not sinks.publish(client, "s", 0, {place: offsets[:2]})
+            assert sinks.publish(client, "s", 1, {place: offsets[2:]})
+            assert values(client, topic) == [(0, b"0"), (1, b"1"), (2, b"2")]
+
+
+def test_bodies_outlive_their_staging(own_broker, topic):
+    """Staged records may be deleted once they are published: the links keep their bytes."""
+    with client_of(own_broker.kafka) as client:
+        admin.create_topic(client, topic, 1)
+        offsets = staged(client, *[batch(b"%d" % i * 1000) for i in range(50)])
+        sinks.publish(client, "s", 0, {TopicPartition(topic, 0): offsets})
+        admin.delete_records(client, {sinks.STAGING: -1})
+        expected = [(i, b"%d" % i * 1000) for i in range(50)]
+        assert values(client, topic) == expected
+    own_broker.stop()
+    own_broker.start()
+    with client_of(own_broker.kafka) as client:
+        assert values(client, topic) == expected

@@ -1,0 +1,64 @@
+"""A real local Spark and a real broker for all tests of this folder."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from spark_kit import House, new_name
+
+from mainstem.testing.broker import Broker
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """One Spark for all: on one worker, where it starts once."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory) -> Iterator[SparkSession]:
+    if not os.environ.get("JAVA_HOME") and not shutil.which("java"):
+        pytest.skip("Spark needs Java 17 or newer; there is none here")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        # Tests are short: the compiler that takes long to start does not pay.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[Broker]:
+    with Broker(process=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def house(spark, shared_broker) -> House:
+    return House(spark, shared_broker.kafka)
+
+
+@pytest.fixture
+def own_house(spark) -> Iterator[House]:
+    """With a broker of this test alone."""
+    with Broker(process=True) as broker:
+        yield House(spark, broker.kafka, broker)
+
+
+@pytest.fixture
+def topic() -> str:
+    return new_name("orders")
