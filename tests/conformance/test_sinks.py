@@ -1,10 +1,11 @@
 """What is staged appears at once, once for each batch of a sink, and survives a kill."""
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from kafka_kit import new_name
 
 from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap, sinks
+from mainstem.model.batch import read_header
 from mainstem.model.errors import BrokerRefused
 from mainstem.model.records import Record, encode_batch
 from mainstem.testing.broker import Broker
@@ -85,6 +86,8 @@ def test_the_same_batch_again_is_a_replay_and_others_are_refused(client, topic):
     first, again, second = staged(client, batch(b"a"), batch(b"a"), batch(b"b"))
     assert sinks.publish(client, sink, 7, {place: [first]})
     assert not sinks.publish(client, sink, 7, {place: [again]})
+    with pytest.raises(BrokerRefused, match="was published with 1 records, and has 2 now"):
+        sinks.publish(client, sink, 7, {place: [again, second]})
     with pytest.raises(BrokerRefused, match="7 was published last, so 8 is next"):
         sinks.publish(client, sink, 9, {place: [second]})
     with pytest.raises(BrokerRefused, match="so 8 is next"):
@@ -98,9 +101,15 @@ def test_what_was_not_staged_cannot_be_published(client, topic):
     admin.create_topic(client, topic, 1)
     place = TopicPartition(topic, 0)
     first, _ = staged(client, batch(b"a", b"b"), batch(b"c"))
-    for wrong in (first + 1, first + 100_000, -1):
+    for wrong in (first.offset + 1, first.offset + 100_000, -1):
         with pytest.raises(BrokerRefused, match=f"no batch was staged at offset {wrong}"):
-            sinks.publish(client, new_name("sink"), 0, {place: [first, wrong]})
+            sinks.publish(client, new_name("sink"), 0, {place: [first, first._replace(offset=wrong)]})
+    with pytest.raises(BrokerRefused, match="is another one"):
+        sinks.publish(client, new_name("sink"), 0, {place: [first._replace(crc=1)]})
+    with pytest.raises(BrokerRefused, match="3 records were to be published, and 2 are staged"):
+        sinks.publish(client, new_name("sink"), 0, {place: [first._replace(records=3)]})
+    with pytest.raises(BrokerRefused, match="named twice"):
+        sinks.publish(client, new_name("sink"), 0, {place: [first, first]})
     assert values(client, topic) == []
     with pytest.raises(BrokerRefused, match="there is no topic"):
         sinks.publish(client, new_name("sink"), 0, {TopicPartition(f"{topic}-x", 0): [first]})
@@ -154,3 +163,38 @@ def test_bodies_outlive_their_staging(own_broker, topic):
     own_broker.start()
     with client_of(own_broker.kafka) as client:
         assert values(client, topic) == expected
+
+
+def test_a_fetch_takes_no_more_of_linked_batches_than_it_asked_for(client, topic):
+    admin.create_topic(client, topic, 1)
+    place = TopicPartition(topic, 0)
+    some = staged(client, *[batch(b"%02d" % i * 50_000) for i in range(20)])
+    sinks.publish(client, new_name("sink"), 0, {place: some})
+    (fetched,) = client.fetch({place: 0}, partition_max_bytes=250_000)
+    assert len(fetched.check().records) < 400_000
+    (fetched,) = client.fetch({place: 0}, partition_max_bytes=1)
+    assert [record.offset for record in fetched.check().decoded()] == [0]
+    assert values(client, topic) == [(i, b"%02d" % i * 50_000) for i in range(20)]
+
+
+def test_batches_of_producers_cannot_be_published(client, address, topic):
+    admin.create_topic(client, topic, 1)
+    sinks.prepare(client)
+    producer = Producer({"bootstrap.servers": address, "transactional.id": new_name("tx")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(sinks.STAGING.topic, b"v")
+    producer.commit_transaction(30)
+    _, end = client.bounds([sinks.STAGING.topic])[sinks.STAGING]
+    for offset in (end - 2, end - 1):  # the batch and its marker
+        (fetched,) = client.fetch({sinks.STAGING: offset})
+        header = read_header(fetched.check().records)
+        wanted = sinks.Staged(header.base_offset, header.crc, 1)
+        with pytest.raises(BrokerRefused, match="has a producer"):
+            sinks.publish(client, new_name("sink"), 0, {TopicPartition(topic, 0): [wanted]})
+
+
+def test_staging_is_internal(client, address):
+    sinks.prepare(client)
+    assert sinks.STAGING.topic not in admin.topic_names(client)
+    assert sinks.STAGING.topic in admin.topic_names(client, internal=True)

@@ -84,6 +84,7 @@ def test_each_row_may_name_its_topic(house, topic):
             "compression.type is one of",
         ),
         ("SELECT 'v' AS value, 99 AS partition", {"topic": "sink-errors"}, "partition 99 of topic"),
+        ("SELECT 1L AS value", {"topic": "t"}, "column 'value' is string or binary, not bigint"),
     ],
 )
 def test_a_wrong_write_is_explained(house, query, options, message):
@@ -157,6 +158,22 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(spark, topic, tmp_path)
         query.awaitTermination(90)
         assert not query.isActive
         assert [int(r.value) for _, r in records(house, target)] == list(range(3000))
+
+
+def test_a_checkpoint_one_batch_behind_is_refused_if_its_batch_is_another(house, topic, tmp_path):
+    source, target = f"{topic}-in", f"{topic}-out"
+    house.create(source)
+    house.create(target)
+    house.fill(source, [b"%d" % i for i in range(250)])
+    copy(house, source, target, tmp_path / "c", availableNow=True).awaitTermination(90)
+    for kind in ("commits", "offsets"):
+        for name in ("0", ".0.crc"):
+            (tmp_path / "c" / kind / name).unlink(missing_ok=True)
+    house.fill(source, [b"%d" % i for i in range(250, 300)])
+    query = copy(house, source, target, tmp_path / "c", availableNow=True)
+    with pytest.raises(StreamingQueryException, match="was published with 250 records, and has 300 now"):
+        query.awaitTermination(90)
+    assert len(records(house, target)) == 250
 
 
 DRIVER = """

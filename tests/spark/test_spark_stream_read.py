@@ -1,11 +1,15 @@
 """Streaming reads through a real Spark: triggers, checkpoints, losses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from mainstem.client import TopicPartition, admin
+from mainstem.client import ClientSettings, TopicPartition, admin, parse_bootstrap
+from mainstem.model.errors import DataLost
+from mainstem.spark.ranges import Range
+from mainstem.spark.reading import ReadOptions, read
 
 
 def numbered(count, first=0):
@@ -199,3 +203,49 @@ def test_typed_values_in_a_window(house, topic, tmp_path):
     for i in range(100):
         expected[i % 5, f"r{i % 2}"] = expected.get((i % 5, f"r{i % 2}"), 0) + i
     assert found == expected
+
+
+def test_a_first_batch_that_failed_is_not_repeated_from_elsewhere(house, topic, tmp_path):
+    """Spark does not write down where it began; from `latest` it would begin somewhere else."""
+    house.create(topic)
+    house.fill(topic, numbered(10))
+    seen = []
+
+    def start(work):
+        writer = house.stream(topic).writeStream.foreachBatch(work)
+        return writer.option("checkpointLocation", str(tmp_path)).start()
+
+    def fail(_frame, _batch):
+        raise RuntimeError("not today")
+
+    query = start(fail)
+    with pytest.raises(StreamingQueryException, match="not today"):
+        query.awaitTermination(60)
+    house.fill(topic, numbered(10, 10))
+    query = start(lambda frame, _: seen.extend(bytes(row.value) for row in frame.collect()))
+    with pytest.raises(StreamingQueryException, match="where it began is not known any more"):
+        query.awaitTermination(60)
+    assert seen == []
+
+
+def test_available_now_from_latest_of_an_idle_topic_reads_nothing(house, topic, tmp_path):
+    house.create(topic)
+    house.fill(topic, numbered(10))
+    copy = Copy(house, tmp_path, lambda: house.stream(topic))
+    assert sum(copy.run()) == 0
+
+
+def test_a_task_passes_what_retention_took_meanwhile_if_it_may(house, topic):
+    """Between the plan and the read records go."""
+    house.create(topic)
+    for first in range(0, 100, 10):
+        house.fill(topic, numbered(10, first))
+    with house.client() as client:
+        admin.delete_records(client, {TopicPartition(topic, 0): 40})
+    options = ReadOptions(ClientSettings(parse_bootstrap(house.address)), ("offset",), False, False, 5.0)
+    piece = Range(TopicPartition(topic, 0), 0, 100)
+    assert [offset for batch in read(piece, options) for offset in batch.column(0).to_pylist()] == [
+        *range(40, 100)
+    ]
+    with pytest.raises(DataLost, match="offsets 0 to 100 were to be read, and it begins at 40"):
+        list(read(piece, replace(options, fail_on_data_loss=True)))

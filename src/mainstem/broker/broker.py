@@ -18,7 +18,7 @@ from mainstem.broker.partition import Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.reading import Reading
-from mainstem.broker.sinks import SinkDelta, SinkPublisher, Sinks
+from mainstem.broker.sinks import STAGING, SinkDelta, SinkPublisher, Sinks
 from mainstem.broker.store import Part, Rebuild, Section, Store, part
 from mainstem.broker.system import SystemChance, SystemClock
 from mainstem.broker.topics import (
@@ -138,7 +138,7 @@ class Broker:
         )
         self.groups = GroupCoordinator(self.store, self.offsets, self.clock, self.chance, options)
         self.security = Security(self.access, self.store, self.chance)
-        self.sinks = SinkPublisher(self.store, self._sinks, self.topics)
+        self.sinks = SinkPublisher(self.store, self._sinks, self.topics, self.clock)
         log.start(asyncio.get_running_loop().call_soon)
         await self._skip_reserved()
         return self
@@ -284,6 +284,7 @@ class Broker:
             self.topics.new_partition_ids(count),
             dict(configs or {}),
             self.clock.now_ms(),
+            internal=name == STAGING,
         )
 
 

@@ -6,13 +6,15 @@ all-or-none frame of links to the staged bodies, together with the number of the
 copied. What nobody publishes, because its writer died, goes with the retention of the staging topic.
 
 A sink's batches are numbered. The next one is published, the last one again is a replay (its writer did not
-hear that it was), and anything else is refused: it would leave a gap, or write twice.
+hear that it was) if it has as many records, and anything else is refused: it would leave a gap, or write
+twice. Sinks that published nothing for long are forgotten; what they publish then is taken as a beginning.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,7 +25,7 @@ from mainstem.kernel.log.entries import Entry, LinkEntry
 from mainstem.kernel.log.layout import Link
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import Place
-from mainstem.model.batch import BatchHeader, read_header
+from mainstem.model.batch import BatchHeader
 from mainstem.model.errors import (
     BatchTooLarge,
     BodyGone,
@@ -32,10 +34,17 @@ from mainstem.model.errors import (
     OutOfOrderSequence,
     UnknownTopic,
 )
+from mainstem.model.ports import Clock
 from mainstem.model.records import check_records
+
+Wanted: TypeAlias = Mapping[Partition, Sequence[tuple[int, int]]]  # offset and crc of each batch
+Found: TypeAlias = tuple[Partition, list[tuple[Place, BatchHeader]]]
 
 STAGING = "__staging"
 MAX_SINK_NAME = 249
+# All links of a publish are made in one turn of the loop.
+MAX_BATCHES = 50_000
+KEPT_MS = 90 * 24 * 3600 * 1000
 # A merge may move a body between the look-up and the link; it does so once in minutes.
 ATTEMPTS = 5
 
@@ -43,6 +52,8 @@ ATTEMPTS = 5
 class SinkPublished(msgspec.Struct, array_like=True, tag=1, frozen=True):
     sink: str
     batch_id: int
+    records: int
+    at_ms: int
 
 
 SinkDelta = SinkPublished
@@ -52,82 +63,86 @@ class Sinks:
     """The last batch of each sink that was published. A machine, see store.py."""
 
     def __init__(self) -> None:
-        self.last: dict[str, int] = {}
+        self.last: dict[str, SinkPublished] = {}
 
     def apply(self, delta: SinkPublished) -> None:
-        self.last[delta.sink] = max(delta.batch_id, self.last.get(delta.sink, -1))
+        known = self.last.get(delta.sink)
+        if known is None or delta.batch_id > known.batch_id:
+            self.last[delta.sink] = delta
 
     def dump(self) -> Iterator[SinkPublished]:
-        for sink, batch_id in list(self.last.items()):
-            yield SinkPublished(sink, batch_id)
+        newest_ms = max((last.at_ms for last in self.last.values()), default=0)
+        for last in list(self.last.values()):
+            if last.at_ms > newest_ms - KEPT_MS:
+                yield last
 
 
 class SinkPublisher:
-    def __init__(self, store: Store, sinks: Sinks, topics: Topics) -> None:
+    def __init__(self, store: Store, sinks: Sinks, topics: Topics, clock: Clock) -> None:
         self._store = store
         self._sinks = sinks
         self._topics = topics
-        self._under_way: dict[str, int] = {}  # batches handed to the journal and not known on disk yet
+        self._clock = clock
+        # What was handed to the journal and is not known on disk yet.
+        self._under_way: dict[str, asyncio.Future[None]] = {}
 
-    async def publish(self, sink: str, batch_id: int, wanted: Mapping[Partition, Sequence[int]]) -> bool:
-        """On disk and visible when this returns; False if it was before. `wanted` are staged offsets."""
+    async def publish(self, sink: str, batch_id: int, records: int, wanted: Wanted) -> bool:
+        """On disk and visible when this returns; False if it was before. `wanted` are offsets and crcs."""
         if not 0 < len(sink) <= MAX_SINK_NAME:
             raise InvalidRequest(f"a sink's name has 1 to {MAX_SINK_NAME} characters, not {len(sink)}")
+        _check_offsets(wanted)
         for attempt in range(1, ATTEMPTS + 1):
-            if self._is_replay(sink, batch_id):
+            if await self._is_replay(sink, batch_id, records):
                 return False
             staged = await self._find(wanted)
-            if self._is_replay(sink, batch_id):  # while that was looked up
+            if await self._is_replay(sink, batch_id, records):  # while that was looked up
                 return False
             try:
-                done = self._link(sink, batch_id, staged)
+                done = self._link(SinkPublished(sink, batch_id, records, self._clock.now_ms()), staged)
             except BodyGone:
                 if attempt == ATTEMPTS:
                     raise
                 continue
-            self._under_way[sink] = batch_id
-            await done
+            await asyncio.shield(done)
             return True
         raise AssertionError("attempts is at least 1")
 
-    def _is_replay(self, sink: str, batch_id: int) -> bool:
-        if sink in self._under_way:
-            raise OutOfOrderSequence(
-                f"batch {self._under_way[sink]} of sink {sink!r} is just being published"
-            )
+    async def _is_replay(self, sink: str, batch_id: int, records: int) -> bool:
+        while sink in self._under_way:  # perhaps this very batch, by a client that has lost its patience
+            await asyncio.shield(self._under_way[sink])
         last = self._sinks.last.get(sink)
-        if last is None or batch_id == last + 1:
+        if last is None or batch_id == last.batch_id + 1:
             return False
-        if batch_id == last:
+        if batch_id == last.batch_id and records == last.records:
             return True
+        if batch_id == last.batch_id:
+            raise OutOfOrderSequence(
+                f"batch {batch_id} of sink {sink!r} was published with {last.records} records, and has "
+                f"{records} now: this is not the checkpoint that it was written from"
+            )
         raise OutOfOrderSequence(
-            f"batch {batch_id} of sink {sink!r}: {last} was published last, so {last + 1} is next"
+            f"batch {batch_id} of sink {sink!r}: {last.batch_id} was published last, "
+            f"so {last.batch_id + 1} is next"
         )
 
-    async def _find(
-        self, wanted: Mapping[Partition, Sequence[int]]
-    ) -> list[tuple[Partition, list[tuple[Place, BatchHeader]]]]:
-        """Where the staged batches lie, and what they are. They are read once, to be sure of them."""
+    async def _find(self, wanted: Wanted) -> list[Found]:
+        """Where the staged batches lie, and what they are."""
         topic = self._topics.by_name.get(STAGING)
         if topic is None:
             raise UnknownTopic(f"nothing is staged: there is no topic {STAGING!r}")
         staging, log = topic.partitions[0], self._store.log
         end = staging.high_watermark
 
-        def look() -> list[tuple[Partition, list[tuple[Place, BatchHeader]]]]:
+        def look() -> list[Found]:
             return [
-                (partition, [_staged(log, staging, offset, end, partition) for offset in offsets])
-                for partition, offsets in wanted.items()
+                (partition, [_staged(log, staging, one, end, partition) for one in batches])
+                for partition, batches in wanted.items()
             ]
 
-        found: list[tuple[Partition, list[tuple[Place, BatchHeader]]]] = await self._store.in_reader(
-            log.while_files_change, look
-        )
+        found: list[Found] = await self._store.in_reader(log.while_files_change, look)
         return found
 
-    def _link(
-        self, sink: str, batch_id: int, staged: Sequence[tuple[Partition, list[tuple[Place, BatchHeader]]]]
-    ) -> asyncio.Future[None]:
+    def _link(self, delta: SinkPublished, staged: Sequence[Found]) -> asyncio.Future[None]:
         """Hand all of it to the journal, in this turn: offsets are given out here."""
         entries: list[Entry] = []
         reached: dict[Partition, int] = {}
@@ -139,36 +154,52 @@ class SinkPublisher:
                 entries.append(LinkEntry(partition.id, _link_to(place, header, offset, partition)))
                 offset += header.record_count
             reached[partition] = offset
-        delta = SinkPublished(sink, batch_id)
+        given = sum(header.record_count for _, batches in staged for _, header in batches)
+        if given != delta.records:
+            raise InvalidRequest(f"{delta.records} records were to be published, and {given} are staged")
 
         def on_disk() -> None:
             self._sinks.apply(delta)
-            self._under_way.pop(sink, None)
+            self._under_way.pop(delta.sink, None)
 
         done = self._store.commit_together([(Section.SINKS, delta)], entries, then=on_disk)
+        self._under_way[delta.sink] = done
         # Only now: a full disk refuses before, and then no offset is lost.
         for partition, offset in reached.items():
             partition.next_offset = offset
         return done
 
 
+def _check_offsets(wanted: Wanted) -> None:
+    offsets = [offset for batches in wanted.values() for offset, _ in batches]
+    if len(offsets) > MAX_BATCHES:
+        raise InvalidRequest(f"{len(offsets)} batches in one publish; at most {MAX_BATCHES} are taken")
+    if len(set(offsets)) < len(offsets):
+        raise InvalidRequest("a staged batch is named twice")
+
+
 def _staged(
-    log: Log, staging: Partition, offset: int, end: int, target: Partition
+    log: Log, staging: Partition, wanted: tuple[int, int], end: int, target: Partition
 ) -> tuple[Place, BatchHeader]:
+    offset, crc = wanted
     places = log.places(staging.id, offset, 1, end, wait=True) if staging.log_start <= offset < end else []
     if not places or places[0].base != offset or places[0].link:
         raise InvalidRequest(f"no batch was staged at offset {offset}, or it was there for too long")
-    (batch,) = log.reader.batches(places[:1], True)
-    header, policy = read_header(batch), target.topic.policy
+    header, policy = log.reader.header(places[0]), target.topic.policy
+    if header.crc != crc:
+        raise InvalidRequest(f"the batch that was staged at offset {offset} is another one")
+    if header.is_control or header.is_transactional or header.producer_id >= 0:
+        raise InvalidRequest(f"the batch at offset {offset} has a producer, which staged ones have not")
     if policy.append_time:
         raise NotSupported(
             f"topic {target.topic.name!r} takes the broker's time; staged batches have their own"
         )
-    if len(batch) > policy.max_message_bytes:
+    if header.size > policy.max_message_bytes:
         raise BatchTooLarge(
-            f"a staged batch of {len(batch)} bytes; at most {policy.max_message_bytes} may be"
+            f"a staged batch of {header.size} bytes; at most {policy.max_message_bytes} may be"
         )
     if policy.compact:
+        (batch,) = log.reader.batches(places[:1], True)
         check_records(batch, need_keys=True)
     return places[0], header
 

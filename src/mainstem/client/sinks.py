@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from mainstem.client import codes
 from mainstem.client.admin import create_topic
 from mainstem.client.client import Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
+from mainstem.model.batch import read_header
 from mainstem.model.errors import BrokerRefused, UnknownTopic
 from mainstem.wire.kafka.sinks import (
     PublishStagedPartition,
     PublishStagedRequest,
     PublishStagedResponse,
     PublishStagedTopic,
+    StagedBatch,
 )
 
 STAGING = TopicPartition("__staging", 0)
-# What is staged and not published within this time belongs to a writer that is gone.
-KEPT_MS = 24 * 3600 * 1000
+# What is staged and not published within this time belongs to a writer that is gone. The rest is so that no
+# default of the broker's can get in the way.
+CONFIGS = {
+    "retention.ms": str(24 * 3600 * 1000),
+    "retention.bytes": "-1",
+    "cleanup.policy": "delete",
+    "message.timestamp.type": "CreateTime",
+    "max.message.bytes": str(64 << 20),
+}
 TOPIC_EXISTS = 36
+
+
+class Staged(NamedTuple):
+    """A batch in the staging topic."""
+
+    offset: int
+    crc: int
+    records: int
 
 
 def prepare(client: Client) -> None:
@@ -29,25 +47,27 @@ def prepare(client: Client) -> None:
         client.topic(STAGING.topic)
     except UnknownTopic:
         try:
-            create_topic(client, STAGING.topic, 1, {"retention.ms": str(KEPT_MS)})
+            create_topic(client, STAGING.topic, 1, CONFIGS)
         except BrokerRefused as refused:
             if refused.code != TOPIC_EXISTS:  # another writer was first
                 raise
 
 
-def stage(client: Client, batch: bytes | bytearray, patience_s: float = 0.0) -> int:
-    """Put a batch where nobody sees it in its topic yet; the offset to publish it by.
+def stage(client: Client, batch: bytes | bytearray, patience_s: float = 0.0) -> Staged:
+    """Put a batch where nobody sees it in its topic yet.
 
     What is staged twice, because an answer got lost, is published once.
     """
-    return patiently(lambda: client.produce({STAGING: batch})[STAGING], patience_s)
+    header = read_header(batch)
+    offset = patiently(lambda: client.produce({STAGING: batch})[STAGING], patience_s)
+    return Staged(offset, header.crc, header.record_count)
 
 
 def publish(
     client: Client,
     sink: str,
     batch_id: int,
-    staged: Mapping[TopicPartition, Sequence[int]],
+    staged: Mapping[TopicPartition, Sequence[Staged]],
     patience_s: float = 0.0,
 ) -> bool:
     """All of it is visible when this returns; False if this batch of the sink had been published before.
@@ -55,9 +75,12 @@ def publish(
     Asking twice does no harm: the second time finds it done.
     """
     topics: dict[str, list[PublishStagedPartition]] = {}
-    for place, offsets in staged.items():
-        topics.setdefault(place.topic, []).append(PublishStagedPartition(place.partition, list(offsets)))
-    request = PublishStagedRequest(sink, batch_id, [PublishStagedTopic(*one) for one in topics.items()])
+    for place, some in staged.items():
+        batches = [StagedBatch(one.offset, one.crc) for one in some]
+        topics.setdefault(place.topic, []).append(PublishStagedPartition(place.partition, batches))
+    records = sum(one.records for some in staged.values() for one in some)
+    wanted = [PublishStagedTopic(*one) for one in topics.items()]
+    request = PublishStagedRequest(sink, batch_id, records, wanted)
     answer = patiently(lambda: client.ask(request, PublishStagedResponse), patience_s)
     codes.check(answer.error_code, f"sink {sink!r}", answer.error_message)
     return not answer.replayed

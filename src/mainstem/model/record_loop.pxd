@@ -9,6 +9,7 @@ ctypedef (Py_ssize_t, Py_ssize_t, i64, i64, Py_ssize_t, i64, Py_ssize_t, i64, Py
 cdef i64 _MAX_DELTA_MS
 cdef i64 _MIN_DELTA_MS
 cdef bint _COMPILED
+cdef i64 _MAX_COLUMN_BYTES
 cdef i64 _MAX_TIME_MS
 cdef i64 _MIN_BODY_BYTES
 cdef i64 _MIN_HEADER_BYTES
@@ -70,7 +71,7 @@ cdef u64 _varint_size(u64 raw) noexcept
 cdef bint _append_varint(bytearray out, u64 raw) except -1
 
 cdef class Columns:
-    cdef public Py_ssize_t capacity, rows, null_keys, null_values, value_bytes
+    cdef public Py_ssize_t capacity, rows, null_keys, null_values, held_bytes
     cdef public bytearray offset_data, time_data, key_end_data, value_end_data, key_valid, value_valid, keys, values
     cdef public bint with_headers
     cdef public list headers

@@ -32,6 +32,8 @@ _MIN_HEADER_BYTES = 2
 # No real timestamp is near this many ms, and the sum of two cannot leave 64 bits.
 _MAX_DELTA_MS = 1 << 62
 _MIN_DELTA_MS = -_MAX_DELTA_MS
+# Where a value ends is written in 32 bits.
+_MAX_COLUMN_BYTES = (1 << 31) - 1
 _COMPILED = not __file__.endswith(".py")
 # The most that fits into 64 bits when it is counted in microseconds.
 _MAX_TIME_MS = (1 << 63) // 1000 - 1
@@ -117,7 +119,7 @@ class Columns:
         self.rows = 0
         self.null_keys = 0
         self.null_values = 0
-        self.value_bytes = 0
+        self.held_bytes = 0  # of keys and values
         self.offset_data = bytearray(8 * capacity)
         self.time_data = bytearray(8 * capacity)
         self.key_end_data = bytearray(4 * (capacity + 1))
@@ -145,8 +147,8 @@ class Columns:
         """The records of one batch whose offsets are `first` or above and below `stop`.
 
         `base` is the batch's first offset, its greatest offset delta and its first timestamp in ms. With
-        `append_ms`, that is the timestamp of every record. There must be room for `count` rows, and keys and
-        values must stay below 2 GiB. Timestamps are kept in microseconds, those beyond as near as can be.
+        `append_ms`, that is the timestamp of every record. There must be room for `count` rows. Timestamps
+        are kept in microseconds, those beyond as near as can be.
         """
         base_offset, last_delta, base_ms = base
         same_time = append_ms is not None
@@ -156,6 +158,8 @@ class Columns:
         if count > self.capacity - row:
             raise InvalidRequest(f"{count} records where there is room for {self.capacity - row}")
         key_end, value_end = self._key_ends[row], self._value_ends[row]
+        if key_end + end > _MAX_COLUMN_BYTES or value_end + end > _MAX_COLUMN_BYTES:
+            raise InvalidRequest(f"keys or values of more than {_MAX_COLUMN_BYTES} bytes in one column")
         # Keys and values lie in `data` side by side: they cannot need more room than it takes.
         if len(self.keys) < key_end + end:
             self.keys.extend(bytes(key_end + end - len(self.keys)))
@@ -196,7 +200,7 @@ class Columns:
         if pos != end:
             raise CorruptBatch(f"{end - pos} bytes follow the last record")
         self.rows = row
-        self.value_bytes = value_end
+        self.held_bytes = key_end + value_end
 
 
 def _copy(data: bytes, start: int, target: bytearray, at: int, size: int) -> None:

@@ -40,8 +40,8 @@ DDL = {
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }
 PLAIN = tuple(name for name in TYPES if name != "headers")
-# A record batch has about so many rows, or so many bytes of values: small enough to stay in a CPU's cache on
-# its way to Spark, large enough that its own cost does not count.
+# A record batch has about so many rows, or so many bytes of keys and values: small enough to stay in a CPU's
+# cache on its way to Spark, large enough that its own cost does not count.
 ROWS = 20_000
 BYTES = 4 << 20
 CREATE_TIME, APPEND_TIME = 0, 1
@@ -103,7 +103,7 @@ class Collector:
 
     def _fits(self, header: BatchHeader, kind: int) -> bool:
         columns = self._columns
-        full = columns.value_bytes >= BYTES or columns.rows + header.record_count > columns.capacity
+        full = columns.held_bytes >= BYTES or columns.rows + header.record_count > columns.capacity
         return not full and kind == self._kind
 
     def _flush(self) -> pa.RecordBatch:

@@ -13,8 +13,6 @@ from mainstem.client.producing import Producer
 from mainstem.model.records import Record
 from mainstem.spark.typed import BadRecord
 
-SUFFIX = ".dead"
-
 
 def send(client: Client, topic: str, source: TopicPartition, bad: Sequence[BadRecord]) -> None:
     producer = Producer(client, topic)

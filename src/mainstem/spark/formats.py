@@ -45,6 +45,15 @@ class Format:
             raise InvalidRequest(f"delimiter is one character, not {self.delimiter!r}")
 
 
+def check_schema(format: Format, schema: pa.Schema) -> None:
+    """Whether the format has values of these types."""
+    if format.name == "text" and schema.types != [pa.string()]:
+        raise InvalidRequest("text is one field of type STRING")
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if format.name == "csv" and nested:
+        raise InvalidRequest(f"csv has no lists and structures; {nested[0]!r} is one")
+
+
 def parse(values: pa.Array, format: Format, schema: pa.Schema) -> tuple[pa.Table, list[Bad]]:
     """The good values as columns of `schema`, in order, and the bad ones. A null is a row of nulls."""
     if format.name == "text":
@@ -87,7 +96,9 @@ def _json(values: pa.Array, schema: pa.Schema) -> pa.Table:
         return schema.empty_table()
     filled = pc.fill_null(values, b"null") if values.null_count else values
     data = b"".join((_OPEN, _joined(filled, _CLOSE + b"\n" + _OPEN), _CLOSE))
-    wrapped = pa.schema([pa.field("v", pa.list_(pa.struct(list(schema))))])
+    # Arrow's parser takes a date for a number of days; people write it as text.
+    read = [pa.field(field.name, pa.string()) if pa.types.is_date(field.type) else field for field in schema]
+    wrapped = pa.schema([pa.field("v", pa.list_(pa.struct(read)))])
     table = json.read_json(
         pa.BufferReader(data),
         read_options=json.ReadOptions(use_threads=False, block_size=len(data) + _ONE_BLOCK),
@@ -96,7 +107,8 @@ def _json(values: pa.Array, schema: pa.Schema) -> pa.Table:
     lists = _same_rows(table, values).column("v").combine_chunks()
     if lists.null_count or pc.min_max(pc.list_value_length(lists)).as_py() != {"min": 1, "max": 1}:
         raise pa.ArrowInvalid("not exactly one JSON object")
-    return pa.table(lists.flatten().flatten(), schema=schema)
+    found = pa.table(lists.flatten().flatten(), schema=pa.schema(read))
+    return found.cast(schema) if found.schema != schema else found
 
 
 def _csv(values: pa.Array, format: Format, schema: pa.Schema) -> pa.Table:

@@ -86,6 +86,13 @@ class Bound:
     timestamps_ms: Offsets | None = None
     latest_if_none: bool = False  # no record at or after that time: the end instead of an error
 
+    @property
+    def moves(self) -> bool:
+        """Whether it may lie elsewhere when it is asked for again."""
+        if self.offsets is not None:
+            return any(at == LATEST for indexes in self.offsets.values() for at in indexes.values())
+        return self.everywhere != EARLIEST
+
 
 class Options:
     """Text by lower-case name, with typed look-ups that name the option when they refuse it."""

@@ -15,6 +15,7 @@ from mainstem.spark.ranges import Positions
 
 events = get_log(__name__)
 
+DEAD_SUFFIX = ".dead"  # of topics for records that could not be read
 HINT = "Records were deleted, by retention or with the topic; failOnDataLoss=false goes on without them"
 
 
@@ -29,7 +30,9 @@ def find_places(client: Client, topics: Topics) -> list[TopicPartition]:
             pattern = re.compile(topics.pattern)
         except re.error as error:
             raise InvalidRequest(f"subscribePattern {topics.pattern!r}: {error}") from None
-        names = [name for name in topic_names(client) if pattern.fullmatch(name)]
+        # Not what could not be read, or it would be tried again, and what cannot be read of that, and so on.
+        found = (name for name in topic_names(client) if not name.endswith(DEAD_SUFFIX))
+        names = [name for name in found if pattern.fullmatch(name)]
     else:
         names = sorted(set(topics.names))
     return [
@@ -89,10 +92,16 @@ def _each(places: list[TopicPartition], given: Offsets) -> dict[TopicPartition, 
     return named
 
 
-def beginnings(client: Client, known: Positions, upto: Positions) -> dict[TopicPartition, int]:
-    """Where to read on to `upto` from: what is known, or the beginning of a partition that is new since then,
-    or was made anew."""
-    new = [place for place in upto if place not in known or known[place] > upto[place]]
+def beginnings(
+    client: Client, known: Positions, upto: Positions, fail_on_data_loss: bool
+) -> dict[TopicPartition, int]:
+    """Where to read on to `upto` from: what is known, or the beginning of a partition that is new since then.
+
+    One that reaches less far than was read was made anew; if losses are allowed it is read anew.
+    """
+    new = [place for place in upto if place not in known]
+    if not fail_on_data_loss:
+        new += [place for place in upto if place in known and known[place] > upto[place]]
     firsts = client.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
     return {place: firsts[place].offset if place in firsts else known[place] for place in upto}
 

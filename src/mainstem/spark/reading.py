@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from mainstem.client import codes
 from mainstem.client.ahead import Ahead
-from mainstem.client.client import Client
+from mainstem.client.client import EARLIEST, Client
 from mainstem.client.cluster import Fetched, FetchLimits
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import DataLost
 from mainstem.model.logs import get_log
 from mainstem.spark.columns import Collector
-from mainstem.spark.dead_letters import SUFFIX, send
-from mainstem.spark.planning import HINT
+from mainstem.spark.dead_letters import send
+from mainstem.spark.planning import DEAD_SUFFIX, HINT
 from mainstem.spark.ranges import Range
 from mainstem.spark.typed import BadRecord, Typing
 
@@ -60,7 +60,7 @@ def _records(client: Client, piece: Range, options: ReadOptions) -> Iterator[pa.
     while start < piece.end:
         for fetched in Ahead(client, piece.place, limits, options.patience_s).read(start, piece.end):
             if fetched.error_code:
-                start = _behind_loss(fetched, piece, options)
+                start = _behind_loss(client, fetched, piece, options)
                 break
             if fetched.next_offset == fetched.offset:
                 _check_end(fetched, piece, options)
@@ -74,19 +74,20 @@ def _records(client: Client, piece: Range, options: ReadOptions) -> Iterator[pa.
 
 def _set_aside(piece: Range, options: ReadOptions, bad: Sequence[BadRecord]) -> None:
     """With a client of its own: that of the reader has a request under way."""
-    topic = options.dead_letter_topic or piece.place.topic + SUFFIX
+    topic = options.dead_letter_topic or piece.place.topic + DEAD_SUFFIX
     with Client(options.settings) as client:
         send(client, topic, piece.place, bad)
     events.warning("records could not be read", place=str(piece.place), records=len(bad), sent_to=topic)
 
 
-def _behind_loss(fetched: Fetched, piece: Range, options: ReadOptions) -> int:
+def _behind_loss(client: Client, fetched: Fetched, piece: Range, options: ReadOptions) -> int:
     """Where to go on after an error: behind what retention took meanwhile, if that may be left out."""
     if fetched.error_code != codes.OFFSET_OUT_OF_RANGE:
         fetched.check()
-    first = fetched.log_start
+    # An answer with an error does not tell where the partition begins.
+    first = client.offsets({piece.place: EARLIEST})[piece.place].offset
     if options.fail_on_data_loss or first <= fetched.offset:
-        raise _lost(fetched, piece)
+        raise _lost(fetched, piece, first)
     events.warning("records are gone", place=str(piece.place), asked=fetched.offset, first=first)
     return first
 
@@ -95,11 +96,9 @@ def _check_end(fetched: Fetched, piece: Range, options: ReadOptions) -> None:
     """Nothing came. That is well if the partition reaches as far as it did when this was planned."""
     end = fetched.last_stable_offset if options.committed else fetched.high_watermark
     if end < piece.end and options.fail_on_data_loss:
-        raise _lost(fetched, piece)
+        raise _lost(fetched, piece, fetched.log_start)
 
 
-def _lost(fetched: Fetched, piece: Range) -> DataLost:
-    return DataLost(
-        f"{piece.place}: offsets {fetched.offset} to {piece.end} were to be read, and there are "
-        f"{fetched.log_start} to {fetched.high_watermark}. {HINT}"
-    )
+def _lost(fetched: Fetched, piece: Range, first: int) -> DataLost:
+    wanted = f"offsets {fetched.offset} to {piece.end} were to be read"
+    return DataLost(f"{piece.place}: {wanted}, and it begins at {first}. {HINT}")

@@ -25,10 +25,10 @@ from mainstem.spark.writing import CODECS, Stager, WriteOptions
 QUERY_ID = "sql.streaming.queryId"
 
 
-class Staged(WriterCommitMessage):
+class StagedByTask(WriterCommitMessage):
     """What one task has staged."""
 
-    def __init__(self, query: str, staged: dict[TopicPartition, list[int]]) -> None:
+    def __init__(self, query: str, staged: dict[TopicPartition, list[sinks.Staged]]) -> None:
         self.query = query
         self.staged = staged
 
@@ -48,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._query = f"spark-batch-{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return Staged(self._query, _stage(iterator, self._options))
+        return StagedByTask(self._query, _stage(iterator, self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         _publish(messages, 0, self._options)
@@ -66,7 +66,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(QUERY_ID) if context is not None else None
         if not query:
             raise InvalidRequest("this is not a task of a streaming query: it has no query id")
-        return Staged(f"spark-{query}", _stage(iterator, self._options))
+        return StagedByTask(f"spark-{query}", _stage(iterator, self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _publish(messages, batchId, self._options)
@@ -75,7 +75,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Nothing to do: nobody sees what was staged."""
 
 
-def _stage(iterator: Iterator[pa.RecordBatch], options: WriteOptions) -> dict[TopicPartition, list[int]]:
+def _stage(
+    iterator: Iterator[pa.RecordBatch], options: WriteOptions
+) -> dict[TopicPartition, list[sinks.Staged]]:
     with Client(options.settings) as client:
         stager = Stager(client, options)
         for batch in iterator:
@@ -84,10 +86,10 @@ def _stage(iterator: Iterator[pa.RecordBatch], options: WriteOptions) -> dict[To
 
 
 def _publish(messages: list[WriterCommitMessage | None], batch_id: int, options: WriteOptions) -> None:
-    staged: dict[TopicPartition, list[int]] = {}
+    staged: dict[TopicPartition, list[sinks.Staged]] = {}
     query = ""
     for message in messages:
-        if isinstance(message, Staged):
+        if isinstance(message, StagedByTask):
             query = message.query
             for place, offsets in message.staged.items():
                 staged.setdefault(place, []).extend(offsets)

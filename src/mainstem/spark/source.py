@@ -56,5 +56,5 @@ class MainstemSource(DataSource):
             )
         options = Options(self.options)
         topic = options.text("topic").strip()
-        check_columns(schema.names, topic)
+        check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, topic)
         return write_options(options, topic)

@@ -54,7 +54,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = positions_from_json(start if start is not None else self._reached or self.initialOffset())
         end = self._target if self._target is not None else self._ends()
         self._refuse_lost(begun, end)
-        begun = patiently(partial(beginnings, self._driver(), begun, end), self._request.read.patience_s)
+        careful = self._request.read.fail_on_data_loss
+        begun = patiently(
+            partial(beginnings, self._driver(), begun, end, careful), self._request.read.patience_s
+        )
         rows = rows_of(limit, self._request.max_offsets_per_trigger)
         self._reached = positions_to_json(end if rows is None else limited(begun, end, rows))
         return self._reached
@@ -64,14 +67,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return positions_to_json(self._ends())
 
     def prepareForTriggerAvailableNow(self) -> None:
+        self.initialOffset()  # first, or what comes between the two would lie behind the end
         self._target = self._ends()
 
     def partitions(self, start: object, end: object) -> Sequence[InputPartition]:
         request = self._request
+        self._refuse_unknown_start(start)
         upto, client = positions_from_json(end), self._driver()
 
         def look() -> dict[TopicPartition, int]:
-            since = beginnings(client, positions_from_json(start), upto)
+            since = beginnings(client, positions_from_json(start), upto, request.read.fail_on_data_loss)
             return within(client, since, fail_on_data_loss=request.read.fail_on_data_loss)
 
         since = patiently(look, request.read.patience_s)
@@ -110,6 +115,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return positions(client, places, bound, committed=self._request.read.committed)
 
         return patiently(look, self._request.read.patience_s)
+
+    def _refuse_unknown_start(self, start: object) -> None:
+        """Spark repeats a first batch that failed, and does not know where it began if that was not told by
+        the options: asked again, it is elsewhere now, and records would be left out."""
+        asked_again = not self._reached and self._initial is not None
+        if asked_again and start == self._initial and self._request.start.moves:
+            raise DataLost(
+                "the first batch of this query did not end well, and where it began is not known any more; "
+                "start again with a new checkpoint, or with startingOffsets as JSON"
+            )
 
     def _refuse_lost(self, begun: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
         """A topic that is gone, or was made anew, ends the query, unless losses are allowed."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mainstem.spark.columns import DDL
-from mainstem.spark.formats import Bad, Format, parse
+from mainstem.spark.formats import Bad, Format, check_schema, parse
 
 # What a bad record is found and sent on by, besides its value.
 NEEDED = ("key", "value", "offset", "timestamp")
@@ -31,6 +31,7 @@ class Typing:
         self._schema = schema
         self._metadata = tuple(metadata)
         self._fields = pa.schema(list(schema)[: len(schema) - len(self._metadata)])
+        check_schema(format, self._fields)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,13 +14,20 @@ from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
 from mainstem.client.producing import RECORD_OVERHEAD_BYTES, partition_of
 from mainstem.client.settings import ClientSettings
+from mainstem.client.sinks import Staged
 from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from mainstem.model.errors import InvalidRecord, InvalidRequest
 from mainstem.model.records import Record, encode_batch
 
 CODECS = {"none": NO_CODEC, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 BATCH_BYTES = 512 << 10
-COLUMNS = ("topic", "partition", "key", "value", "headers")
+COLUMNS = {
+    "topic": ("string",),
+    "partition": ("int",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -35,15 +42,18 @@ class WriteOptions:
     patience_s: float
 
 
-def check_columns(names: Sequence[str], topic: str) -> None:
-    """Those of Spark's own Kafka connector."""
+def check_columns(columns: Mapping[str, str], topic: str) -> None:
+    """By name and type, those of Spark's own Kafka connector."""
+    names = list(columns)
     if "value" not in names:
         raise InvalidRequest(f"there is no column 'value' among {', '.join(names)}")
     if "topic" not in names and not topic:
         raise InvalidRequest("no topic: give the option topic, or a column of that name")
-    for name in names:
+    for name, kind in columns.items():
         if name not in COLUMNS:
             raise InvalidRequest(f"column {name!r} is not written; there are {', '.join(COLUMNS)}")
+        if kind not in COLUMNS[name]:
+            raise InvalidRequest(f"column {name!r} is {' or '.join(COLUMNS[name])}, not {kind}")
 
 
 class Stager:
@@ -55,8 +65,10 @@ class Stager:
         self._waiting: dict[TopicPartition, list[Record]] = {}
         self._bytes: dict[TopicPartition, int] = {}
         self._partitions: dict[str, int] = {}
-        self._sticky = 0  # where the next batch of records without a key goes
-        self.staged: dict[TopicPartition, list[int]] = {}
+        # Where the next batch of records without a key goes: anywhere at first, or small writes would all go
+        # to the same partition.
+        self._sticky = time.time_ns() // 1000
+        self.staged: dict[TopicPartition, list[Staged]] = {}
         patiently(lambda: sinks.prepare(client), options.patience_s)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -73,7 +85,7 @@ class Stager:
             if self._bytes[place] >= BATCH_BYTES:
                 self._stage(place)
 
-    def finish(self) -> dict[TopicPartition, list[int]]:
+    def finish(self) -> dict[TopicPartition, list[Staged]]:
         """Where everything lies that was added."""
         for place in list(self._waiting):
             self._stage(place)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mainstem.client.cluster import Fetched, TopicPartition
 from mainstem.model.batch import APPEND_TIME_BIT, HEADER, seal
 from mainstem.model.errors import CorruptBatch, InvalidRequest
-from mainstem.model.records import Record, decode_records, encode_batch
+from mainstem.model.record_loop import Columns
+from mainstem.model.records import Record, decode_records, encode_batch, open_records
 from mainstem.spark import columns as columns_module
 from mainstem.spark.columns import TYPES, Collector, ddl_of, names_of
 
@@ -115,3 +116,18 @@ def test_columns_are_named_in_order():
     for wrong in (("nope",), ("key", "key")):
         with pytest.raises(InvalidRequest):
             names_of(wrong, False)
+
+
+def test_large_keys_fill_a_batch_too(monkeypatch):
+    monkeypatch.setattr(columns_module, "BYTES", 1000)
+    data = b"".join(encode_batch([Record(0, 1, b"k" * 600, None)], base_offset=i) for i in range(4))
+    found, _ = rows_of(Collector("t", 3, ("key",)), data)
+    assert [len(batch) for batch in found] == [2, 2]
+
+
+def test_a_column_has_an_end():
+    columns = Columns(10)
+    _, data = open_records(encode_batch([Record(0, 1, b"k", b"v")]))
+    memoryview(columns.key_end_data).cast("i")[0] = (1 << 31) - 5
+    with pytest.raises(InvalidRequest, match="in one column"):
+        columns.add(data, 1, (0, 0, 1), None, 0, 10)

@@ -1,5 +1,6 @@
 """Text in a format becomes columns; bad values are found among the good ones, wherever they stand."""
 
+import datetime
 import json
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import InvalidRequest
-from mainstem.spark.formats import Format, parse
+from mainstem.spark.formats import Format, check_schema, parse
 
 ID_NAME = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 JSON, CSV = Format("json"), Format("csv")
@@ -89,3 +90,19 @@ def test_csv_values_cannot_shift_each_other():
     table, bad = parse(values(b'1,"a', b'b",2', b"3,c\n4,d", b"5,e\r\n", b"6,f"), CSV, ID_NAME)
     assert table.to_pydict() == {"id": [6], "name": ["f"]}
     assert [one.row for one in bad] == [0, 1, 2, 3]
+
+
+def test_dates_are_written_as_text():
+    schema = pa.schema([pa.field("d", pa.date32()), pa.field("id", pa.int64())])
+    table, bad = parse(values(b'{"d": "2024-01-02", "id": 1}', b'{"d": "soon"}', b'{"id": 3}'), JSON, schema)
+    assert table.schema == schema
+    assert table.to_pydict() == {"d": [datetime.date(2024, 1, 2), None], "id": [1, 3]}
+    assert [one.row for one in bad] == [1]
+
+
+@pytest.mark.parametrize(
+    ("format", "kind"), [(CSV, pa.list_(pa.int32())), (Format("text"), pa.int32()), (CSV, pa.struct([]))]
+)
+def test_a_type_that_a_format_has_not_is_refused(format, kind):
+    with pytest.raises(InvalidRequest):
+        check_schema(format, pa.schema([pa.field("x", kind)]))

@@ -481,7 +481,7 @@ class Log:
             tables = self._tables
             found = self.places(partition, offset, max_bytes, upto, wait=wait)
             try:
-                return self.reader.batches(found, wait) if found else []
+                return self.reader.batches(found, wait, max_bytes) if found else []
             except CorruptFile:
                 # On another thread than the owner's: a merge may have put other files in place meanwhile.
                 if tables is self._tables:
@@ -492,7 +492,7 @@ class Log:
         found = self.places(partition, offset, max_bytes, upto)
         if not found:
             return []
-        return self.reader.chunks(found)
+        return self.reader.chunks(found, max_bytes)
 
     def while_files_change(self, work: Callable[[], Answer]) -> Answer:
         """For several look-ups in a row on another thread: again, if a merge took files away meanwhile."""

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from mainstem.kernel.log.layout import Link, unpack_link, unpack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
 from mainstem.kernel.log.sound import LARGE_BATCH, SoundBatches
-from mainstem.model.batch import LENGTH_END, MAGIC, place_batch, read_header
+from mainstem.model.batch import BATCH_OVERHEAD, LENGTH_END, MAGIC, BatchHeader, place_batch, read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.ports import Buffer, File
 from mainstem.model.records import slice_batch
@@ -77,7 +77,7 @@ class BodyReader:
                 self._files.pop(file_id, None)
         return file
 
-    def chunks(self, places: list[Place]) -> list[Chunk]:
+    def chunks(self, places: list[Place], max_bytes: int = 1 << 62) -> list[Chunk]:
         """As `batches` without waiting, but a large batch that is known to be sound is not even read.
 
         A slice stands for exactly one batch. On the owner's thread only.
@@ -88,18 +88,25 @@ class BodyReader:
         while at < len(places):
             run = self._sound_run(places, at)
             if run and self._is_cached(run):
-                if unread:
-                    found += self.batches(unread, False)
-                    unread = []
+                if not self._read_on(found, unread, max_bytes):
+                    return found
+                unread = []
                 file = self.file(run[0].file_id)
                 found += [FileSlice(file, place.position, place.size) for place in run]
                 at += len(run)
                 continue
             unread.append(places[at])
             at += 1
-        if unread:
-            found += self.batches(unread, False)
+        self._read_on(found, unread, max_bytes)
         return found
+
+    def _read_on(self, found: list[Chunk], unread: list[Place], max_bytes: int) -> bool:
+        """Add what has to be read; False if links among it led to more than fits."""
+        if not unread:
+            return True
+        read = self.batches(unread, False, max_bytes - sum(map(len, found)))
+        found += read
+        return len(read) == len(unread)
 
     def _sound_run(self, places: list[Place], start: int) -> list[Place]:
         """Those from `start` on that lie one after the other and need no reading; none if the first does."""
@@ -121,14 +128,19 @@ class BodyReader:
         self._sound.forget(first.file_id)
         return False
 
-    def batches(self, places: list[Place], wait: bool) -> list[Buffer]:
-        """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk."""
+    def batches(self, places: list[Place], wait: bool, max_bytes: int = 1 << 62) -> list[Buffer]:
+        """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk.
+
+        A link's place has the size of the link. What it leads to is known when it is read: with links the
+        answer ends at the one that reaches max_bytes.
+        """
         found: list[Buffer] = []
-        index = 0
-        while index < len(places):
+        index = total = 0
+        while index < len(places) and total < max_bytes:
             first = places[index]
             if first.link:
                 found.append(self._linked(first, wait))
+                total += len(found[-1])
                 index += 1
                 continue
             end = index + 1
@@ -147,8 +159,17 @@ class BodyReader:
             for place in places[index:end]:
                 start = place.position - first.position
                 found.append(self._checked(view[start : start + place.size], place))
+            total += wanted
             index = end
         return found
+
+    def header(self, place: Place) -> BatchHeader:
+        """Of a batch that the index names, without the rest of it. May wait for the disk."""
+        header = read_header(self._read(place.file_id, place.position, BATCH_OVERHEAD, True))
+        if header.base_offset != place.base or header.size != place.size or header.magic != MAGIC:
+            path = self.file(place.file_id).path
+            raise CorruptFile(path, place.position, f"the batch at offset {place.base} is not the one named")
+        return header
 
     def _read(self, file_id: int, position: int, size: int, wait: bool) -> bytes:
         file = self.file(file_id)

@@ -8,11 +8,18 @@ from __future__ import annotations
 from mainstem.wire.kafka.schema import BOOL, INT16, INT32, INT64, STRING, Message, array, wire
 
 
+class StagedBatch(Message):
+    """A batch by its offset in the staging topic, and its crc: who staged it knows that."""
+
+    offset: int = wire(INT64)
+    crc: int = wire(INT64)
+
+
 class PublishStagedPartition(Message):
-    """Batches for one partition, by their offsets in the staging topic, in the order that they get here."""
+    """Batches for one partition, in the order that they get there."""
 
     index: int = wire(INT32)
-    staged_offsets: list[int] = wire(array(INT64))
+    batches: list[StagedBatch] = wire(array(StagedBatch))
 
 
 class PublishStagedTopic(Message):
@@ -23,6 +30,7 @@ class PublishStagedTopic(Message):
 class PublishStagedRequest(Message, flexible_since=0):
     sink: str = wire(STRING)
     batch_id: int = wire(INT64)
+    records: int = wire(INT64)  # in all of its batches
     topics: list[PublishStagedTopic] = wire(array(PublishStagedTopic))
 
 
