@@ -14,8 +14,16 @@ from mainstem.spark.formats import Format, check_schema, parse
 ID_NAME = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 JSON, CSV = Format("json"), Format("csv")
 OUT = (b'{"id": 1}]}\n{"v":[{"id": 2}', b'{"id": 1},{"id": 2}')  # of the list that values are put into
+OVER = (
+    b'{"id": 1, "a": {}',
+    b'{"id": 1, "name": "}',
+    b'{"a": 1}}',
+    b"}{",
+    b"{}}",
+)  # into the next, or beyond
 WRONG = [
     *OUT,
+    *OVER,
     b"",
     b"x",
     b'{"id": "x"}',
