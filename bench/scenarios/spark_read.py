@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,6 @@ CONNECTOR, TUNED = "connector", "connector-tuned"
 JOB = Path(__file__).parents[1] / "load" / "spark_read.py"
 PARTITIONS = 4
 BATCH_ROWS = 1000
-FIRST_MS = 1_714_550_400_000  # 2024-05-01 08:00
 REGIONS = ("north", "south", "east", "west")
 
 
@@ -40,9 +40,15 @@ def fill(server: Server, topic: str, rows: int, record_bytes: int, job: str) -> 
         client.topic(topic)
         filler = (b"0123456789abcdef" * (record_bytes // 16 + 1))[:record_bytes]
         values = [order(i) if job == "json" else filler for i in range(BATCH_ROWS)]
-        batch = encode_batch([Record(0, FIRST_MS + i, None, value) for i, value in enumerate(values)])
+        now_ms = int(time.time() * 1000)  # records of long ago would go with the next retention pass
+        batch = encode_batch([Record(0, now_ms + i, None, value) for i, value in enumerate(values)])
         for number in range(rows // BATCH_ROWS):
             client.produce({TopicPartition(topic, number % PARTITIONS): batch})
+
+
+def held(server: Server, topic: str) -> int:
+    with Client(ClientSettings(parse_bootstrap(f"127.0.0.1:{server.port}"))) as client:
+        return sum(end - first for first, end in client.bounds([topic]).values())
 
 
 def measure(
@@ -60,6 +66,8 @@ def measure(
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise programs.LoadFailed(f"{side} {job}: {done.stderr.strip()[-2000:]}")
+    if held(server, topic) != rows:
+        raise programs.LoadFailed(f"{topic} does not hold {rows} rows any more")
     return {name: float(value) for name, value in json.loads(done.stdout.splitlines()[-1]).items()}
 
 
