@@ -86,29 +86,47 @@ def _joined(values: pa.Array, separator: bytes) -> memoryview:
     return memoryview(joined.buffers()[2])
 
 
-# Each value stands alone in a list, so that what is none, or two, or ends early cannot shift those behind it:
-# a value opens at least one row, and if there are as many rows as values each has opened one.
-_OPEN, _CLOSE = b'{"v":[', b"]}"
-
-
 def _json(values: pa.Array, schema: pa.Schema) -> pa.Table:
     if not len(values):
         return schema.empty_table()
-    filled = pc.fill_null(values, b"null") if values.null_count else values
-    data = b"".join((_OPEN, _joined(filled, _CLOSE + b"\n" + _OPEN), _CLOSE))
     # Arrow's parser takes a date for a number of days; people write it as text.
-    read = [pa.field(field.name, pa.string()) if pa.types.is_date(field.type) else field for field in schema]
-    wrapped = pa.schema([pa.field("v", pa.list_(pa.struct(read)))])
-    table = json.read_json(
-        pa.BufferReader(data),
-        read_options=json.ReadOptions(use_threads=False, block_size=len(data) + _ONE_BLOCK),
-        parse_options=json.ParseOptions(explicit_schema=wrapped, unexpected_field_behavior="ignore"),
+    read = pa.schema(
+        [pa.field(field.name, pa.string()) if pa.types.is_date(field.type) else field for field in schema]
     )
+    filled = pc.fill_null(values, b"{}") if values.null_count else values
+    table = _plain_json(filled, read) if _are_objects(filled) else _wrapped_json(filled, read)
+    return table.cast(schema) if read != schema else table
+
+
+def _are_objects(values: pa.Array) -> bool:
+    """Whether each begins and ends like an object. Then none can go on in the next: behind a closed brace no
+    other may open, and no string spans a line. So each makes a row at least, or all of them are refused."""
+    return bool(pc.all(pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))).as_py())
+
+
+def _plain_json(values: pa.Array, schema: pa.Schema) -> pa.Table:
+    return _same_rows(_read_json(_joined(values, b"\n"), schema), values)
+
+
+# Others stand alone in a list each, so that what is none, or two, or ends early cannot shift those behind it.
+_OPEN, _CLOSE = b'{"v":[', b"]}"
+
+
+def _wrapped_json(values: pa.Array, schema: pa.Schema) -> pa.Table:
+    data = b"".join((_OPEN, _joined(values, _CLOSE + b"\n" + _OPEN), _CLOSE))
+    table = _read_json(data, pa.schema([pa.field("v", pa.list_(pa.struct(list(schema))))]))
     lists = _same_rows(table, values).column("v").combine_chunks()
     if lists.null_count or pc.min_max(pc.list_value_length(lists)).as_py() != {"min": 1, "max": 1}:
         raise pa.ArrowInvalid("not exactly one JSON object")
-    found = pa.table(lists.flatten().flatten(), schema=pa.schema(read))
-    return found.cast(schema) if found.schema != schema else found
+    return pa.table(lists.flatten().flatten(), schema=schema)
+
+
+def _read_json(data: bytes | memoryview, schema: pa.Schema) -> pa.Table:
+    return json.read_json(
+        pa.BufferReader(data),
+        read_options=json.ReadOptions(use_threads=False, block_size=len(data) + _ONE_BLOCK),
+        parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
 
 
 def _csv(values: pa.Array, format: Format, schema: pa.Schema) -> pa.Table:
