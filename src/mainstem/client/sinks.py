@@ -30,7 +30,6 @@ CONFIGS = {
     "message.timestamp.type": "CreateTime",
     "max.message.bytes": str(64 << 20),
 }
-TOPIC_EXISTS = 36
 
 
 class Staged(NamedTuple):
@@ -49,7 +48,7 @@ def prepare(client: Client) -> None:
         try:
             create_topic(client, STAGING.topic, 1, CONFIGS)
         except BrokerRefused as refused:
-            if refused.code != TOPIC_EXISTS:  # another writer was first
+            if refused.code != codes.TOPIC_EXISTS:  # another writer was first
                 raise
 
 

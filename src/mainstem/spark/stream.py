@@ -12,13 +12,18 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from mainstem.client.client import LATEST, Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
 from mainstem.model.errors import DataLost
 from mainstem.model.logs import get_log
-from mainstem.spark.availability import ReadLimit, SupportsTriggerAvailableNow, default_limit, rows_of
 from mainstem.spark.batch import Piece
 from mainstem.spark.options import Bound
 from mainstem.spark.planning import HINT, beginnings, find_places, positions, within
@@ -36,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._request = request
         self._initial: Json | None = None
         self._target: dict[TopicPartition, int] | None = None  # of a run that ends with what is there now
-        self._reached: Json = {}
+        self._has_planned = False  # a trigger, in this process
         self._client: Client | None = None
 
     # --- asked on the driver ---------------------------------------------------------------------
@@ -47,20 +52,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return default_limit(self._request.max_offsets_per_trigger)
+        most = self._request.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def latestOffset(self, start: object = None, limit: ReadLimit | None = None) -> Json:
-        """How far the next trigger goes. Before Spark 4.3 it says neither where it starts nor how much."""
-        begun = positions_from_json(start if start is not None else self._reached or self.initialOffset())
+    def latestOffset(self, start: object, limit: ReadLimit) -> Json:
+        """How far the next trigger goes."""
+        begun = positions_from_json(start)
         end = self._target if self._target is not None else self._ends()
         self._refuse_lost(begun, end)
         careful = self._request.read.fail_on_data_loss
         begun = patiently(
             partial(beginnings, self._driver(), begun, end, careful), self._request.read.patience_s
         )
-        rows = rows_of(limit, self._request.max_offsets_per_trigger)
-        self._reached = positions_to_json(end if rows is None else limited(begun, end, rows))
-        return self._reached
+        bounded = limited(begun, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
+        self._has_planned = True
+        return positions_to_json(bounded)
 
     def reportLatestOffset(self) -> Json:
         """What is there, whatever the triggers take of it: the difference is the lag."""
@@ -119,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _refuse_unknown_start(self, start: object) -> None:
         """Spark repeats a first batch that failed, and does not know where it began if that was not told by
         the options: asked again, it is elsewhere now, and records would be left out."""
-        asked_again = not self._reached and self._initial is not None
+        asked_again = not self._has_planned and self._initial is not None
         if asked_again and start == self._initial and self._request.start.moves:
             raise DataLost(
                 "the first batch of this query did not end well, and where it began is not known any more; "
