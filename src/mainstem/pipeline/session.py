@@ -1,0 +1,56 @@
+"""A Spark session for commands: quiet, on this machine unless a master is named, without a web page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mainstem.model.errors import NotSupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+# One machine has few cores: more partitions than that only cost time in every batch.
+SHUFFLE_PARTITIONS = str(os.cpu_count() or 2)
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "60s",
+    # A batch may be filtered by the source; Spark refuses such a reader unless this is on.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": SHUFFLE_PARTITIONS,
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def require_spark() -> None:
+    """Before work begins: what is missing, in one line."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise NotSupported("this needs Spark: pip install 'mainstem[spark]'") from None
+    if not os.environ.get("JAVA_HOME") and not shutil.which("java"):
+        raise NotSupported("Spark needs Java 17 or newer: apt install openjdk-17-jre-headless")
+
+
+def spark_session(name: str, master: str = LOCAL, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """`settings` are Spark's own, and go before ours."""
+    require_spark()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    chosen = _ALWAYS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
