@@ -1,4 +1,4 @@
-"""How to reach the broker, as the options of the source and the sink: the way back of `spark/connecting.py`."""
+"""How to reach the broker, as options of the source and the sink: the way back of `spark/connecting.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mainstem.model.errors import InvalidRequest
 
 
 def source_options(settings: ClientSettings) -> dict[str, str]:
-    """`kafka.*` options for `format("mainstem")`; Spark's tasks read the certificates on their own machines."""
+    """`kafka.*` options for `format("mainstem")`. Certificates are read where Spark's tasks run."""
     protocol = ("SASL_" if settings.sasl else "") + ("SSL" if settings.tls else "PLAINTEXT")
     options = {
         "kafka.bootstrap.servers": ",".join(map(str, settings.bootstrap)),
