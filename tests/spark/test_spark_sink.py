@@ -7,11 +7,15 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from spark_kit import House
 
-from mainstem.client import TopicPartition
+from mainstem.client import EARLIEST, Client, ClientSettings, TopicPartition, admin, parse_bootstrap, sinks
+from mainstem.model.batch import NO_CODEC
+from mainstem.model.records import Record, encode_batch
+from mainstem.spark.writing import Stager, WriteOptions
 from mainstem.testing import Broker
 
 
@@ -42,6 +46,43 @@ def test_rows_become_records(house, topic):
     save(frame, house, topic=topic)
     ((partition, record),) = records(house, topic, 3)
     assert (partition, record.key, record.value, record.headers) == (2, b"k", b"text", (("h", b"x"),))
+
+
+def test_records_have_the_time_of_their_row_or_the_present(house, topic):
+    house.create(topic)
+    frame = house.spark.sql(
+        "SELECT 'v' AS value, if(id = 0, timestamp_millis(1700000000123), NULL) AS timestamp "
+        "FROM range(0, 2, 1, 1)"
+    )
+    before_ms = time.time_ns() // 1_000_000
+    save(frame, house, topic=topic)
+    (_, told), (_, untold) = records(house, topic)
+    assert told.timestamp_ms == 1_700_000_000_123
+    assert before_ms <= untold.timestamp_ms <= time.time_ns() // 1_000_000
+
+
+def test_staged_records_of_long_ago_stay_until_they_are_published(topic):
+    """The staging topic keeps a day, and these are older than that from the beginning."""
+    with Broker({"merge.retention_check_interval_ms": 100}) as broker:
+        settings = ClientSettings(parse_bootstrap(broker.kafka))
+        with Client(settings) as client:
+            admin.create_topic(client, topic, 1, {"retention.ms": "-1"})
+            admin.create_topic(client, f"{topic}-old", 1)
+            stager = Stager(client, WriteOptions(settings, topic, NO_CODEC, 5.0))
+            then = pa.array([1_600_000_000_000_000], pa.timestamp("us", tz="UTC"))
+            stager.add(pa.RecordBatch.from_arrays([pa.array(["v"]), then], ["value", "timestamp"]))
+            staged = stager.finish()
+            # Two rounds of retention have come by once it has taken two records one after the other.
+            old = TopicPartition(f"{topic}-old", 0)
+            for taken in (1, 2):
+                client.produce({old: encode_batch([Record(0, 1_600_000_000_000, None, b"old")])})
+                deadline = time.monotonic() + 30
+                while client.offsets({old: EARLIEST})[old].offset < taken:
+                    assert time.monotonic() < deadline, "retention did not come by"
+                    time.sleep(0.01)
+            assert sinks.publish(client, "sink", 0, staged)
+            (fetched,) = client.fetch({TopicPartition(topic, 0): 0})
+            assert [record.timestamp_ms for record in fetched.decoded()] == [1_600_000_000_000]
 
 
 def test_keys_go_where_kafkas_clients_send_them(house, topic):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ COLUMNS = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
     "headers": ("array<struct<key:string,value:binary>>",),
+    "timestamp": ("timestamp",),
 }
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -68,22 +70,34 @@ class Stager:
         # Where the next batch of records without a key goes: anywhere at first, or small writes would all go
         # to the same partition.
         self._sticky = time.time_ns() // 1000
+        self._is_guarded = False
         self.staged: dict[TopicPartition, list[Staged]] = {}
         patiently(lambda: sinks.prepare(client), options.patience_s)
 
     def add(self, batch: pa.RecordBatch) -> None:
         now_ms = time.time_ns() // 1_000_000
-        for topic, partition, key, value, headers in _rows(batch):
+        if "timestamp" in batch.schema.names:
+            self._guard(now_ms)
+        for topic, partition, key, value, headers, time_us in _rows(batch):
             name = topic or self._options.topic
             if not name:
                 raise InvalidRecord("a row without a topic, and there is no option topic")
             place = self._place(name, partition, key)
-            self._waiting.setdefault(place, []).append(Record(0, now_ms, key, value, headers))
+            time_ms = now_ms if time_us is None else time_us // 1000
+            self._waiting.setdefault(place, []).append(Record(0, time_ms, key, value, headers))
             size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
             size += sum(len(known) + len(held or b"") for known, held in headers)
             self._bytes[place] = self._bytes.get(place, 0) + size
             if self._bytes[place] >= BATCH_BYTES:
                 self._stage(place)
+
+    def _guard(self, now_ms: int) -> None:
+        """Stage a record of now that is never published. Retention takes what lies before the first batch
+        that is young enough, so nothing behind this one is taken for old, whatever times its records have."""
+        if not self._is_guarded:
+            batch = encode_batch([Record(0, now_ms, None, None)])
+            sinks.stage(self._client, batch, self._options.patience_s)
+            self._is_guarded = True
 
     def finish(self) -> dict[TopicPartition, list[Staged]]:
         """Where everything lies that was added."""
@@ -108,16 +122,24 @@ class Stager:
         self._sticky += 1
 
 
-def _rows(
-    batch: pa.RecordBatch,
-) -> Iterator[tuple[str | None, int | None, bytes | None, bytes | None, Headers]]:
+class Row(NamedTuple):
+    topic: str | None
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    time_us: int | None  # None: now
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
     none = [None] * len(batch)
-    held = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-    topics, partitions = held.get("topic", none), held.get("partition", none)
-    columns = (topics, partitions, held.get("key", none), held["value"], held.get("headers", none))
-    for topic, partition, key, value, headers in zip(*columns, strict=True):
+    held = {name: batch.column(name) for name in batch.schema.names}
+    if "timestamp" in held:
+        held["timestamp"] = held["timestamp"].cast(pa.int64())  # numbers instead of an object for each time
+    columns = (held[name].to_pylist() if name in held else none for name in COLUMNS)
+    for topic, partition, key, value, headers, time_us in zip(*columns, strict=True):
         pairs = tuple((one["key"], one["value"]) for one in headers) if headers else ()
-        yield topic, partition, _bytes(key), _bytes(value), pairs
+        yield Row(topic, partition, _bytes(key), _bytes(value), pairs, time_us)
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:
