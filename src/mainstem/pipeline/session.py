@@ -6,9 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.model.errors import NotSupported
+from mainstem.pipeline.jvm import launch_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,16 +43,27 @@ def require_spark() -> None:
         raise NotSupported("Spark needs Java 17 or newer: apt install openjdk-17-jre-headless")
 
 
-def spark_session(name: str, master: str = LOCAL, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """`settings` are Spark's own, and go before ours."""
+def spark_session(
+    name: str,
+    master: str = LOCAL,
+    settings: Mapping[str, str] | None = None,
+    *,
+    quick: bool = False,
+    log_file: Path | None = None,
+) -> SparkSession:
+    """`settings` are Spark's own, and go before ours. `quick` is for commands that are over soon: it starts
+    sooner, and computes slower all along. What Spark's JVM says goes to `log_file`, or nowhere.
+    """
     require_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     chosen = _ALWAYS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
+    named = {"spark.master": master, "spark.app.name": name}
+    launch_jvm(chosen | named, quick=quick, log_file=log_file)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("WARN" if log_file else "ERROR")
     return session
