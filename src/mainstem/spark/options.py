@@ -44,6 +44,7 @@ NAMES = (
     "metadata",
     "delimiter",
     "deadLetterTopic",
+    "badRecords",
     "topic",
     "checkpointLocation",
     "brokerTimeoutMs",
@@ -205,6 +206,14 @@ def is_committed(options: Options) -> bool:
     if level not in ("read_committed", "read_uncommitted"):
         raise InvalidRequest(f"isolationLevel is read_committed or read_uncommitted, not {level!r}")
     return level == "read_committed"
+
+
+def keeps_bad(options: Options) -> bool:
+    """Whether a record that cannot be read is a row of nulls, and not sent to the dead-letter topic."""
+    wish = options.text("badRecords", "send").strip().lower()
+    if wish not in ("send", "null"):
+        raise InvalidRequest(f"badRecords is send or null, not {wish!r}")
+    return wish == "null"
 
 
 def _time(options: Options, name: str) -> int:

@@ -18,6 +18,7 @@ from mainstem.spark.options import (
     Topics,
     ending,
     is_committed,
+    keeps_bad,
     starting,
     topics_of,
 )
@@ -78,7 +79,7 @@ def _typing(options: Options, schema: StructType) -> Typing | None:
     format = format_of(options)
     if format.name == "raw":
         return None
-    return Typing(format, arrow_schema(schema), _metadata(options))
+    return Typing(format, arrow_schema(schema), _metadata(options), keep_bad=keeps_bad(options))
 
 
 def _raw_names(options: Options) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,9 +25,15 @@ class BadRecord:
 
 
 class Typing:
-    """Turns batches of `names` into batches of `schema`: the values' fields, then `_name` for metadata."""
+    """Turns batches of `names` into batches of `schema`: the values' fields, then `_name` for metadata.
 
-    def __init__(self, format: Format, schema: pa.Schema, metadata: Sequence[str]) -> None:
+    `keep_bad`: a record that cannot be read is a row of nulls, so that reading has no effect on any topic.
+    """
+
+    def __init__(
+        self, format: Format, schema: pa.Schema, metadata: Sequence[str], *, keep_bad: bool = False
+    ) -> None:
+        self._keep_bad = keep_bad
         self._format = format
         self._schema = schema
         self._metadata = tuple(metadata)
@@ -40,6 +47,8 @@ class Typing:
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadRecord]]:
         table, bad = parse(batch.column("value"), self._format, self._fields)
+        if bad and self._keep_bad:
+            table, bad = table.take(_places(len(batch), bad)), []
         records = [_bad_record(batch, one) for one in bad]
         rest = batch.take(_others(len(batch), bad)) if bad else batch
         columns = [_whole(column) for column in table.columns]
@@ -61,6 +70,13 @@ def _bad_record(batch: pa.RecordBatch, bad: Bad) -> BadRecord:
 def _others(rows: int, bad: Sequence[Bad]) -> pa.Array:
     wrong = {one.row for one in bad}
     return pa.array([row for row in range(rows) if row not in wrong], pa.int32())
+
+
+def _places(rows: int, bad: Sequence[Bad]) -> pa.Array:
+    """For each row its place among the good ones; none for a bad one."""
+    wrong = {one.row for one in bad}
+    places = itertools.count()
+    return pa.array([None if row in wrong else next(places) for row in range(rows)], pa.int64())
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
