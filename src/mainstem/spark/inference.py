@@ -23,13 +23,17 @@ _WORDS = {
 
 
 def infer_ddl(settings: ClientSettings, topics: Topics) -> str:
-    values = _sample(settings, topics)
-    fields = _fields_of(values)
+    fields = infer_fields(_sample(settings, topics))
     if not fields:
         raise InvalidRequest(
             "schema is missing, and there is no JSON to tell it from: give it, as in 'id BIGINT, at DATE'"
         )
-    return ", ".join(f"`{field.name}` {_word(field.type)}" for field in fields)
+    return ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
+
+
+def infer_fields(values: list[bytes]) -> dict[str, str]:
+    """The types of the fields, in Spark's words."""
+    return {field.name: _word(field.type) for field in _fields_of(values)}
 
 
 def _sample(settings: ClientSettings, topics: Topics) -> list[bytes]:
