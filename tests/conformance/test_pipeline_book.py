@@ -145,6 +145,14 @@ def test_changes_of_state_lines_and_batches_are_kept_in_order(book, other):
     assert seen[4].text == "out of disk"
 
 
+def test_a_heartbeat_that_comes_late_does_not_take_back_the_end(book, other):
+    book.say(status("late"))
+    book.say(status("late", state="stopped"))
+    book.say(status("late", at_ms=NOW_MS + 1))
+    assert other.status("late").state == "stopped"
+    assert [one.state for one in other.events("late")] == ["running", "stopped"]
+
+
 def test_the_last_events_are_found_behind_those_of_other_pipelines(book, other):
     book.say(status("few"))
     book.say(status("many"))

@@ -110,9 +110,14 @@ class Book:
         return None
 
     def say(self, status: RunStatus) -> None:
-        """How the run is; a change of its state also goes to the log. Raises only until it worked once."""
+        """How the run is; a change of its state also goes to the log. Raises only until it worked once.
+
+        A state that is behind what was said is passed over: a heartbeat may come late from its thread.
+        """
         status = msgspec.structs.replace(status, error=records.shortened(status.error))
         with self._lock:
+            if self._said is not None and records.is_behind(status, self._said):
+                return
             first = self._said is None
             if first:
                 self._make_topics(self._patient)

@@ -39,6 +39,14 @@ STOP = "/stop"
 
 Level = Literal["debug", "info", "warning", "error"]
 T = TypeVar("T")
+_ORDER: dict[State, int] = {
+    "starting": 0,
+    "running": 1,
+    "stopping": 2,
+    "stopped": 3,
+    "done": 3,
+    "failed": 3,
+}
 Shown = Literal["starting", "running", "stopping", "stopped", "done", "failed", "lost"]
 
 
@@ -65,6 +73,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def is_over(status: RunStatus) -> bool:
     """It has said that it ended."""
     return status.state in ("stopped", "done", "failed")
+
+
+def is_behind(status: RunStatus, said: RunStatus) -> bool:
+    """Of the same run, from before its last change of state."""
+    is_same = (status.pipeline, status.run) == (said.pipeline, said.run)
+    return is_same and _ORDER[status.state] < _ORDER[said.state]
 
 
 def is_lost(status: RunStatus, now_ms: int) -> bool:
