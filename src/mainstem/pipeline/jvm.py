@@ -42,7 +42,8 @@ def _gateway(conf: object, log: IO[bytes], making: Making | None) -> object:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    how: dict[str, object] = {"stdout": log, "stderr": log}
+    # A signal to this command and its children is this command's to answer: it ends Spark in order.
+    how: dict[str, object] = {"stdout": log, "stderr": log, "start_new_session": True}
     if making is not None:
         how["pass_fds"] = (making.held,)
     try:
