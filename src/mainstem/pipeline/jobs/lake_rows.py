@@ -1,0 +1,197 @@
+"""A batch of the source as rows of a lake: values with types, what is told of their records, partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.jobs.lake_schema import Schema, check_names, describe, field, merge, struct
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+ALWAYS = ("topic", "partition", "offset", "timestamp")  # of each record: its place, by which replays know it
+_DDL = {
+    "key": "BINARY",
+    "value": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}
+EXTRAS = ("key", "headers", "value", "timestampType")
+MADE = ("day", "hour", "topic")  # partitions that are made, not fields of the value
+_CORRUPT = "__corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows look like. `evolving`: the fields are looked for in each batch anew."""
+
+    format: str
+    extras: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    event_time: str
+    evolving: bool
+
+    @property
+    def metadata(self) -> tuple[str, ...]:
+        extras = ("key", "value", *self.extras) if self.format == "raw" else self.extras
+        return (*ALWAYS, *dict.fromkeys(extras))
+
+    def of_record(self, name: str) -> str:
+        """What a column of the record is called: apart from the fields of the value, if it has any."""
+        return name if self.format == "raw" else f"_{name}"
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        made = tuple(name for name in self.partition_by if name in MADE)
+        return (*map(self.of_record, self.metadata), *(() if self.format == "raw" else made))
+
+    def source_options(self, schema: str, delimiter: str) -> dict[str, str]:
+        if self.format == "raw" or self.evolving:
+            wanted = dict.fromkeys((*ALWAYS, "key", "value", *self.extras))
+            return {"columns": ",".join(wanted)}
+        options = {"format": self.format, "metadata": ",".join(self.metadata), "delimiter": delimiter}
+        return options | ({"schema": schema} if schema else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    frame: DataFrame  # fields, then columns of the record; not yet cast to the lake's columns
+    fields: Schema  # of the value, as they are from this batch on
+    bad: DataFrame | None = None  # records that do not fit: key, value, topic, partition, offset
+    seen: Observation | None = None  # counts the bad ones once the frame is written
+
+
+@contextmanager
+def rows_of(batch: DataFrame, shape: Shape, known: Schema) -> Iterator[Rows]:
+    """`known` are the fields so far."""
+    if not shape.evolving:
+        fields = struct([] if shape.format == "raw" else _value_fields(batch, shape))
+        check_names(fields, shape.taken)
+        yield Rows(batch, fields)
+        return
+    kept = batch.persist()  # it is read twice: for its fields, then for its rows
+    try:
+        yield _parsed(kept, shape, known)
+    finally:
+        kept.unpersist()
+
+
+def _value_fields(batch: DataFrame, shape: Shape) -> list[dict[str, Any]]:
+    own = {shape.of_record(name) for name in shape.metadata}
+    return [one for one in json.loads(batch.schema.json())["fields"] if one["name"] not in own]
+
+
+def _parsed(batch: DataFrame, shape: Shape, known: Schema) -> Rows:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    text = batch.select(F.col("value").cast("string").alias("value"))
+    reader = batch.sparkSession.read.option("dropFieldIfAllNull", "true")
+    # A list of objects would become several rows: only what begins like an object is one.
+    objects = text.where("ltrim(value) LIKE '{%'")
+    found = json.loads(reader.option("columnNameOfCorruptRecord", _CORRUPT).json(objects).schema.json())
+    seen = struct([one for one in found["fields"] if one["name"] != _CORRUPT])
+    fields = merge(known, seen).schema
+    check_names(fields, shape.taken)
+
+    parsing = StructType.fromJson(struct([*fields["fields"], field(_CORRUPT, "string")]))
+    value = F.col("value").cast("string")
+    options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
+    parsed = batch.withColumn("__value", F.from_json(value, parsing, options))
+    wrong = F.col(f"__value.{_CORRUPT}").isNotNull() | (value.isNotNull() & ~F.ltrim(value).startswith("{"))
+    parsed = parsed.withColumn("__wrong", F.coalesce(wrong, F.lit(False)))
+    seen_bad = Observation()
+    observed = parsed.observe(seen_bad, F.count_if("__wrong").alias("bad"))
+    columns = [F.col("__value").getField(one["name"]).alias(one["name"]) for one in fields["fields"]]
+    columns += [F.col(name).alias(shape.of_record(name)) for name in shape.metadata]
+    bad = parsed.where("__wrong").select(*ALWAYS, "key", "value")
+    return Rows(observed.where("NOT __wrong").select(*columns), fields, bad, seen_bad)
+
+
+def dead_letters(bad: DataFrame, topic: str, fields: Schema) -> DataFrame:
+    """As the source sends them: the record as it came, with the reason."""
+    from pyspark.sql import functions as F
+
+    no_json = F.expr(
+        "try_parse_json(CAST(value AS STRING)) IS NULL OR ltrim(CAST(value AS STRING)) NOT LIKE '{%'"
+    )
+    misfit = f"a field does not fit the columns of the lake: {describe(fields)}"
+    facts = {
+        "reason": F.when(no_json, F.lit("not a JSON object")).otherwise(F.lit(misfit)),
+        "topic": F.col("topic"),
+        "partition": F.col("partition").cast("string"),
+        "offset": F.col("offset").cast("string"),
+    }
+    headers = [
+        F.struct(F.lit(f"mainstem.{name}").alias("key"), told.cast("binary").alias("value"))
+        for name, told in facts.items()
+    ]
+    target = F.lit(topic) if topic else F.concat("topic", F.lit(".dead"))
+    return bad.select(target.alias("topic"), "key", "value", F.array(*headers).alias("headers"))
+
+
+def row_columns(shape: Shape, fields: Schema) -> Schema:
+    """The columns of a file: those that are not in its folder's name."""
+    from pyspark.sql.types import StructType
+
+    ddl = ", ".join(f"`{shape.of_record(name)}` {_DDL[name]}" for name in shape.metadata)
+    own = json.loads(StructType.fromDDL(ddl).json())["fields"]
+    every = [*fields.get("fields", []), *own]
+    return struct([one for one in every if one["name"] not in shape.partition_by])
+
+
+def cast_to(frame: DataFrame, columns: Schema) -> list[Column]:
+    """Each column in the lake's type; null where the frame has none."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    wanted = StructType.fromJson(columns)
+    # A column that is not there is null; one in the type of the lake is left alone.
+    return [
+        (F.col(f"`{one.name}`") if one.name in frame.columns else F.lit(None))
+        .cast(one.dataType)
+        .alias(one.name)
+        for one in wanted.fields
+    ]
+
+
+def partition_columns(shape: Shape, known: list[str]) -> dict[str, Column]:
+    """By name, in the order of the folders; of UTC, whatever the session's time zone is."""
+    from pyspark.sql import functions as F
+
+    wanted = {"event_time": [shape.event_time] * bool(shape.event_time)}
+    wanted["partition_by"] = [name for name in shape.partition_by if name not in MADE]
+    for option, missing in ((option, name) for option, them in wanted.items() for name in them):
+        if missing not in known and known:
+            raise InvalidRequest(_no_such(option, missing, known))
+
+    def of_value(name: str) -> Column:
+        """Null as long as no value could be read."""
+        return F.col(f"`{name}`") if known else F.lit(None).cast("string")
+
+    record_time = F.col(shape.of_record("timestamp"))
+    time = of_value(shape.event_time).cast("timestamp") if shape.event_time else record_time
+    utc = F.to_utc_timestamp(time, F.current_timezone())
+    made = {
+        "day": F.date_format(utc, "yyyy-MM-dd"),
+        "hour": F.date_format(utc, "HH"),
+        "topic": F.col(shape.of_record("topic")),
+    }
+    return {name: made[name] if name in made else of_value(name) for name in shape.partition_by}
+
+
+def _no_such(option: str, name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+    return f"{option}: the values have no field {name!r}{hint}"

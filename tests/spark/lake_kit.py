@@ -1,0 +1,45 @@
+"""What tests of built-in jobs share: a job run as a pipeline would run it."""
+
+import json
+
+from mainstem.pipeline.jobs import JobRun, job_of
+
+ONCE = {"availableNow": True}
+
+
+def start_job(house, kind, checkpoint, trigger=None, **options):
+    job = job_of(kind)
+    given = {option.name: option.default for option in job.options} | {k: str(v) for k, v in options.items()}
+    assert not [o.name for o in job.options if o.required and not given[o.name]]
+    job.check(given)
+    trigger = trigger or ONCE
+    run = JobRun(
+        house.spark,
+        {"kafka.bootstrap.servers": house.address},
+        "test",
+        given,
+        str(checkpoint),
+        trigger,
+        trigger is ONCE,
+    )
+    return job.start(run)
+
+
+def run_job(house, kind, checkpoint, **options):
+    """To its end."""
+    queries = start_job(house, kind, checkpoint, **options)
+    for query in queries:
+        assert query.awaitTermination(120)
+    return queries
+
+
+def put_json(house, topic, rows, partition=0, **how):
+    house.fill(topic, [json.dumps(row).encode() for row in rows], partition, **how)
+
+
+def data_files(folder):
+    return sorted(
+        path
+        for path in folder.rglob("*.parquet")
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    )
