@@ -53,7 +53,7 @@ def render(status: RunStatus, view: View, width: int = WIDE) -> RenderableType:
         parts += [_wide(status, view)] if width >= WIDE else _narrow(status, view, with_bars=width >= USUAL)
     for query in status.queries:
         if query.query in view.totals:
-            parts.append(_bar(query, view, width))
+            parts.append(_bar(query, view, width, is_done=status.state == "done"))
     if status.error:
         parts.append(Text(text.printable(status.error), style="red"))
     for level, line in view.lines:
@@ -140,8 +140,10 @@ def _done(query: QueryProgress, view: View) -> int:
     return min(history.rows_in if history else query.input_rows, view.totals[query.query])
 
 
-def _bar(query: QueryProgress, view: View, width: int) -> Table:
-    total, done = view.totals[query.query], _done(query, view)
+def _bar(query: QueryProgress, view: View, width: int, *, is_done: bool) -> Table:
+    done = _done(query, view)
+    # What was counted before may be more than there was to read: offsets have holes, and new records come.
+    total = done if is_done else view.totals[query.query]
     percent = 100 if not total else 100 * done // total
     said = f"{done:,} of {total:,} rows"
     if query.input_rows_per_s and done < total:
@@ -174,7 +176,10 @@ def _plain(status: RunStatus, query: QueryProgress, view: View) -> str:
 
 
 class Screen:
-    """Shows a run while it is open. May be told things by many threads."""
+    """Shows a run while it is open. May be told things by many threads.
+
+    Of a run that ends by itself the totals are told by the first batch and its lag, unless they are given.
+    """
 
     def __init__(
         self,
@@ -230,19 +235,20 @@ class Screen:
         if self._live is None:
             self._print(f"{level}: {text.printable(line)}")
 
-    def _view(self) -> View:
-        return View(self._now_ms(), self._history, self._totals, tuple(self._lines), self._is_whole)
+    def _view(self, status: RunStatus) -> View:
+        told = self._history.totals() if self._is_whole and status.mode != "live" else {}
+        return View(self._now_ms(), self._history, told | self._totals, tuple(self._lines), self._is_whole)
 
     def _picture(self) -> RenderableType:
         with self._lock:
             if self._status is None:
                 return Text("starting ...", style="dim")
-            return render(self._status, self._view(), self._console.width)
+            return render(self._status, self._view(self._status), self._console.width)
 
     def _plain(self) -> list[str]:
         """At once when the state changes, else every few seconds."""
         assert self._status is not None
-        view = self._view()
+        view = self._view(self._status)
         shown = shown_state(self._status, view.now_ms)
         if self._printed is not None:
             state, at_ms = self._printed

@@ -16,6 +16,7 @@ class QueryHistory:
     rows_out: int = 0
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=LENGTH))
     last: tuple[int, int] = (-1, -1)  # batch and time of the newest
+    total: int | None = None  # rows there were to read when it began, if its source told
 
     def add(self, progress: QueryProgress) -> None:
         """A batch; one that was told already is passed over."""
@@ -26,6 +27,8 @@ class QueryHistory:
         self.rows_in += progress.input_rows
         self.rows_out += max(progress.output_rows, 0)
         self.rates.append(progress.input_rows_per_s)
+        if self.total is None and progress.lag is not None:
+            self.total = self.rows_in + progress.lag
 
 
 class History(dict[str, QueryHistory]):
@@ -33,3 +36,6 @@ class History(dict[str, QueryHistory]):
 
     def add(self, progress: QueryProgress) -> None:
         self.setdefault(progress.query, QueryHistory()).add(progress)
+
+    def totals(self) -> dict[str, int]:
+        return {name: one.total for name, one in self.items() if one.total is not None}

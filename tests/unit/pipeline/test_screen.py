@@ -115,6 +115,22 @@ def test_a_bar_of_a_query_that_stands_still_names_no_time():
     assert "left" not in picture
 
 
+def test_a_run_that_is_done_has_a_full_bar_though_offsets_had_holes():
+    history = History()
+    history.add(progress())
+    view = View(NOW_MS, history, {"revenue": 402})
+    assert "99 %" in shot((status(queries=(progress(),)), view), 100)
+    assert "100 %" in shot((status(state="done", queries=(progress(),)), view), 100)
+
+
+@pytest.mark.parametrize(("mode", "said"), [("once", "400 of 1,000 rows"), ("live", "400 rows so far")])
+def test_the_first_batch_of_a_run_that_ends_tells_how_much_there_is(mode, said):
+    out = io.StringIO()
+    with Screen(Console(file=out), Hand()) as screen:
+        screen.update(status(mode=mode, queries=(progress(lag=600),)))
+    assert out.getvalue().rstrip().endswith(said)
+
+
 def test_errors_and_the_last_lines_of_the_log_are_shown_and_cannot_drive_the_terminal():
     lines = (("info", "query revenue started"), ("warning", "bell \x07 and \x1b[2J"), ("error", "x" * 500))
     picture = shot((status(state="failed", error="no topic \x1b[31m"), View(NOW_MS, lines=lines)), 100)
