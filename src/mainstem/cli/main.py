@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "message": ("mainstem.cli.message", "Look at single messages."),
     "produce": ("mainstem.cli.produce", "Send messages from the command line."),
     "consume": ("mainstem.cli.consume", "Read or follow messages."),
+    "pipeline": ("mainstem.cli.pipeline", "Data pipelines over topics, run by Spark."),
+    "sql": ("mainstem.cli.sql", "Query topics with SQL."),
     "acl": ("mainstem.cli.acl", "Who may do what."),
     "user": ("mainstem.cli.user", "Users and their passwords."),
     "bench": ("mainstem.cli.bench", "Measure a broker's speed."),
