@@ -71,6 +71,23 @@ def _parsed(asked: Asked, there: Collection[str]) -> adhoc.Parsed | None:
         raise InvalidRequest(f"{error}\n  a topic with such a name stands in backticks: `{odd}`") from None
 
 
+def _check_columns(
+    parsed: adhoc.Parsed, known: Mapping[str, adhoc.TopicColumns], empty: Sequence[str]
+) -> None:
+    try:
+        adhoc.check_columns(parsed, known)
+    except adhoc.QueryError as error:
+        if not empty:
+            raise
+        hint = f"{empty[0]} holds no messages there that tell its columns: name them with --schema"
+        raise InvalidRequest(f"{error}\n  {hint}") from None
+
+
+def _tells_nothing(asked: Asked, topic: str, starts: Offsets, ends: Offsets) -> bool:
+    places = [place for place in starts if place.topic == topic]
+    return topic not in asked.schemas and all(starts[place] >= ends[place] for place in places)
+
+
 def _columns(client: Client, asked: Asked, topic: str, starts: Offsets, ends: Offsets) -> adhoc.TopicColumns:
     if topic in asked.schemas:
         return adhoc.parse_ddl(topic, asked.schemas[topic])
