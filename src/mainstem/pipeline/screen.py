@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -64,8 +65,6 @@ def render(status: RunStatus, view: View, width: int = WIDE) -> RenderableType:
 
 def plain_lines(status: RunStatus, view: View) -> list[str]:
     """The same for a file: a line per query."""
-    if not status.queries:
-        return [f"{status.pipeline}: {shown_state(status, view.now_ms)}"]
     return [_plain(status, query, view) for query in status.queries]
 
 
@@ -198,6 +197,7 @@ class Screen:
         self._lines: deque[tuple[str, str]] = deque(maxlen=LINES)
         self._status: RunStatus | None = None
         self._printed: tuple[str, int] | None = None  # state and time of the last plain lines
+        self._told: dict[str, QueryProgress] = {}  # in plain lines
         self._live: Live | None = None
 
     def __enter__(self) -> Screen:
@@ -246,18 +246,18 @@ class Screen:
             return render(self._status, self._view(self._status), self._console.width)
 
     def _plain(self) -> list[str]:
-        """At once when the state changes, else every few seconds."""
+        """The state when it changes; every few seconds the queries that have had a batch since."""
         assert self._status is not None
         view = self._view(self._status)
         shown = shown_state(self._status, view.now_ms)
-        if self._printed is not None:
-            state, at_ms = self._printed
-            if state == shown and 0 <= view.now_ms - at_ms < PLAIN_EVERY_MS:
-                return []
-        changed = self._printed is None or self._printed[0] != shown
+        is_new = self._printed is None or self._printed[0] != shown
+        if not is_new and self._printed is not None and 0 <= view.now_ms - self._printed[1] < PLAIN_EVERY_MS:
+            return []
         self._printed = (shown, view.now_ms)
-        lines = plain_lines(self._status, view) if self._status.queries else []
-        return [f"{self._status.pipeline}: {shown}", *lines] if changed else lines
+        news = tuple(one for one in self._status.queries if self._told.get(one.query) != one)
+        self._told |= {one.query: one for one in news}
+        lines = plain_lines(msgspec.structs.replace(self._status, queries=news), view)
+        return [f"{self._status.pipeline}: {shown}", *lines] if is_new else lines
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -168,7 +168,6 @@ def test_without_a_terminal_there_is_a_line_per_query():
         "state 60 rows, 13.8 kB, 400 of 1,000 rows",
         "orders/copy: batch 3, 412/s in, took 230 ms",
     ]
-    assert plain_lines(status(queries=()), View(NOW_MS)) == ["orders: running"]
 
 
 class Hand:
@@ -196,8 +195,7 @@ def test_plain_lines_come_every_few_seconds_and_at_once_when_the_state_changes()
         "orders/copy: batch 1, 412/s in, took 230 ms, 400 rows so far",
         "warning: slow \\x1b disk",
         "orders/copy: batch 4, 412/s in, took 230 ms, 1,600 rows so far",
-        "orders: stopped",
-        "orders/copy: batch 4, 412/s in, took 230 ms, 1,600 rows so far",
+        "orders: stopped",  # and nothing new of its query
     ]
 
 
