@@ -11,18 +11,25 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mainstem.cli.groups import examples
+from mainstem.cli.groups import Commands, examples
 from mainstem.cli.output import Column, emit_record, emit_rows, json_option, remark
 from mainstem.config.kinds import duration_ms
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from mainstem.torture.run import Progress
+    from mainstem.torture.spark_run import SparkProgress
+
+P = TypeVar("P")
 
 DEFAULT_CYCLES = 20
+DEFAULT_ROWS = 1_000_000
+DEFAULT_KILLS = 20
 FAULTS = {"kill": ("kill",), "power": ("power",), "both": ("kill", "power")}
 SHOWN_FINDINGS = 20
 COLUMNS = (
@@ -42,12 +49,15 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
         raise click.BadParameter(str(error)) from None
 
 
-@click.command(
+@click.group(
     "torture",
+    cls=Commands,
+    invoke_without_command=True,
     epilog=examples(
         "mainstem torture                                  # 20 times kill -9, in a temporary folder",
         "mainstem torture --for 10m --data /mnt/disk/try   # on the disk that you want to trust",
         "sudo mainstem torture --fault both --cycles 100   # and power cuts, on a loop-mounted ext4",
+        "mainstem torture spark                            # driver, executors and broker of a pipeline",
     ),
 )
 @click.option("--cycles", type=click.IntRange(min=1), help=f"How many strikes. [default: {DEFAULT_CYCLES}]")
@@ -67,14 +77,24 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Choices of an earlier run. [default: a new one]")
 @json_option
+@click.pass_context
 def command(
-    cycles: int | None, seconds: float | None, fault: str, data: Path | None, seed: int | None, as_json: bool
+    context: click.Context,
+    cycles: int | None,
+    seconds: float | None,
+    fault: str,
+    data: Path | None,
+    seed: int | None,
+    as_json: bool,
 ) -> None:
     """Crash a broker under load, start it again, and compare what it said with what is there.
 
     Plain, idempotent and transactional producers, a consumer group and a consume-transform-produce pipeline
     run against it all the time. Exit code 1 if anything was lost, repeated, torn or went back.
     """
+    if context.invoked_subcommand is not None:
+        _refuse_own_options(context)
+        return
     if importlib.util.find_spec("confluent_kafka") is None:
         raise click.ClickException(
             "the load is made by confluent-kafka, which is not installed here: pip install confluent-kafka"
@@ -87,7 +107,9 @@ def command(
     folder = data or Path(tempfile.mkdtemp(prefix="mainstem-torture-"))
     remark(f"Seed {seed}, data in {folder.resolve()}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is mounted is unmounted
-    with _screen() as show:
+    from mainstem.torture.view import line, live_view
+
+    with _screen(line, live_view) as show:
         progress = torture(Plan(folder, seed, FAULTS[fault], cycles, seconds), show)
     _tell(progress, folder, as_json)
     if not progress.is_good:
@@ -114,20 +136,111 @@ def _tell(progress: Progress, folder: Path, as_json: bool) -> None:
     )
     if progress.is_good:
         return
-    findings = ([progress.crash] if progress.crash else []) + progress.verdict.findings()
+    _tell_findings(progress.crash, progress.verdict.findings(), folder)
+
+
+def _tell_findings(crash: str, found: list[str], folder: Path) -> None:
+    findings = ([crash] if crash else []) + found
     for finding in findings[:SHOWN_FINDINGS]:
         remark(f"  {finding}")
     if len(findings) > SHOWN_FINDINGS:
         remark(f"  and {len(findings) - SHOWN_FINDINGS} more")
-    remark(f"The data and the broker's log stay in {folder.resolve()}")
+    remark(f"The data and the logs stay in {folder.resolve()}")
+
+
+def _refuse_own_options(context: click.Context) -> None:
+    """They would do nothing for a sub-command, and be thought to."""
+    for option in context.command.params:
+        name = option.name or ""
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            after = f"mainstem torture {context.invoked_subcommand}"
+            raise click.UsageError(
+                f"{option.opts[0]} stands before {context.invoked_subcommand}; see {after} --help"
+            )
+
+
+@command.command(
+    "spark",
+    epilog=examples(
+        "mainstem torture spark                          # a million rows, 20 kills; takes some minutes",
+        "mainstem torture spark --rows 100000 --kills 8  # a shorter one",
+        "mainstem torture spark --local --seed 7         # without a cluster; the choices of run 7",
+    ),
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1000),
+    default=DEFAULT_ROWS,
+    show_default=True,
+    help="How many rows go through source, aggregation and sink.",
+)
+@click.option(
+    "--kills",
+    type=click.IntRange(min=0),
+    default=DEFAULT_KILLS,
+    show_default=True,
+    help="How many times something is killed; kinds take turns in random order.",
+)
+@click.option(
+    "--local", is_flag=True, help="Spark in one process, instead of a cluster of a master and a worker."
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A new or empty folder; deleted if all is well. [default: a temporary one]",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Choices of an earlier run. [default: a new one]")
+@json_option
+def spark_command(
+    rows: int, kills: int, local: bool, data: Path | None, seed: int | None, as_json: bool
+) -> None:
+    """Kill the driver, the executors and the broker of a Spark pipeline, and count every row.
+
+    A topic is copied, aggregated in windows and deduplicated by three streaming queries while kill -9 strikes
+    at random. Exit code 1 if a row was lost or counted twice, or a reader was shown part of a batch.
+    """
+    from mainstem.pipeline.session import require_spark
+
+    require_spark()
+    from mainstem.torture.spark_run import SparkPlan, torture_spark
+    from mainstem.torture.spark_view import line, live_view
+
+    seed = random.randrange(1_000_000) if seed is None else seed
+    folder = data or Path(tempfile.mkdtemp(prefix="mainstem-torture-"))
+    remark(f"Seed {seed}, data in {folder.resolve()}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no process stays behind
+    with _screen(line, live_view) as show:
+        progress = torture_spark(SparkPlan(folder, seed, rows, kills, cluster=not local), show)
+    _tell_of_spark(progress, folder, as_json)
+    if not progress.is_good:
+        raise click.exceptions.Exit(1)
+
+
+def _tell_of_spark(progress: SparkProgress, folder: Path, as_json: bool) -> None:
+    from mainstem.torture.spark_view import counts, rows
+
+    emit_rows(rows(progress), COLUMNS, as_json=as_json)
+    emit_record(
+        {
+            "verdict": "every row was counted exactly once" if progress.is_good else "NOT GOOD",
+            "seed": progress.seed,
+            "rows": progress.rows,
+            "kills": f"{progress.strikes.total()}: {counts(progress.strikes)}",
+            "drivers": f"{progress.drivers} started, {progress.ended} ended by themselves",
+            "took": f"{progress.elapsed_s:.0f} s",
+        },
+        as_json=as_json,
+    )
+    if not progress.is_good:
+        _tell_findings(progress.crash, progress.verdict.findings(), folder)
 
 
 @contextlib.contextmanager
-def _screen() -> Iterator[Callable[[Progress], None]]:
+def _screen(
+    line: Callable[[P], str], live_view: Callable[[P], RenderableType]
+) -> Iterator[Callable[[P], None]]:
     from rich.console import Console
     from rich.live import Live
-
-    from mainstem.torture.view import line, live_view
 
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda progress: remark(line(progress))

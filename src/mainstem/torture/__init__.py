@@ -10,5 +10,19 @@
     judge.py      ledger against readback; pure
     run.py        the cycles
 
-`mainstem torture` is the command around it. It needs confluent-kafka, so nothing else imports this room.
+    verdict.py    one promise, and where it was broken
+
+and the same for a pipeline on Spark, whose driver, executors and broker are killed while it counts:
+
+    spark_rows.py     the rows that go in, and what must come of them; pure
+    spark_job.py      the driver: three streaming queries, in a process of its own
+    spark_house.py    Spark's processes, and which of them can be killed
+    spark_strikes.py  whom to kill when; pure
+    spark_feeder.py, spark_watch.py
+                      sends the rows; notes what readers are shown, and reads everything back
+    spark_judge.py    rows against readback; pure
+    spark_run.py      the run
+
+`mainstem torture` and `mainstem torture spark` are the commands around it. The first needs confluent-kafka,
+the second Spark, so nothing else imports this room.
 """

@@ -6,28 +6,16 @@ Judged while every client rests: no transaction is open and nothing is under way
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mainstem.client import TopicPartition
 from mainstem.torture.ledger import NO_OFFSET, Ledger, Outcome, Repeats, Writer
 from mainstem.torture.readback import Readback, View
+from mainstem.torture.verdict import Check
 
 Views = Mapping[TopicPartition, View]
 Name = tuple[str, int]  # writer, number
-
-
-@dataclass(slots=True)
-class Check:
-    """One promise: how often it was looked at, and where it was broken."""
-
-    checked: int = 0
-    wrong: list[str] = field(default_factory=list)
-
-    def __call__(self, holds: bool, say: Callable[[], str]) -> None:
-        self.checked += 1
-        if not holds:
-            self.wrong.append(say())
 
 
 PROMISES = {
