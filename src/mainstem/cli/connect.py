@@ -80,14 +80,24 @@ def client_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the flags above; the command gets one `client: Client`, closed when it ends."""
 
     @functools.wraps(function)
-    def with_client(*args: Any, **kwargs: Any) -> Any:
+    def with_client(*args: Any, settings: ClientSettings, **kwargs: Any) -> Any:
         from mainstem.client import Client
 
-        settings = client_settings({name: kwargs.pop(name) for name in _NAMES})
         with Client(settings) as client:
             return function(*args, client=client, **kwargs)
 
-    made: Callable[..., Any] = with_client
+    return connection_options(with_client)
+
+
+def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the flags above; the command gets `settings: ClientSettings`, and makes connections itself."""
+
+    @functools.wraps(function)
+    def with_settings(*args: Any, **kwargs: Any) -> Any:
+        settings = client_settings({name: kwargs.pop(name) for name in _NAMES})
+        return function(*args, settings=settings, **kwargs)
+
+    made: Callable[..., Any] = with_settings
     for option in reversed(_OPTIONS):
         made = option(made)
     return made

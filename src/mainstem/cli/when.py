@@ -51,6 +51,14 @@ def parse_when(text: str, now_ms: int) -> When:
         raise InvalidRequest(f"{text!r} is no place in a topic: use {HELP}") from None
 
 
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """Where only a time makes sense."""
+    found = parse_when(text, now_ms).time_ms
+    if found is None:
+        raise InvalidRequest(f"{text!r} is no time: use '10m ago', or a time like 2031-05-04T12:00")
+    return found
+
+
 def find_offsets(
     client: Client,
     places: Iterable[TopicPartition],

@@ -12,9 +12,9 @@ IMPORT 'functions.py'                                                   the part
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from mainstem.model.errors import InvalidRequest
 
@@ -40,6 +40,14 @@ class PipelineError(InvalidRequest):
         super().__init__(f"{at}: {what}")
         self.at = at
         self.what = what
+
+
+class PipelineErrors(InvalidRequest):
+    """All that is wrong, in the order of the files."""
+
+    def __init__(self, errors: Iterable[PipelineError]) -> None:
+        self.all = sorted(errors, key=lambda one: (one.at.file, one.at.line, one.at.column))
+        super().__init__("\n".join(map(str, self.all)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +105,47 @@ class JobPart:
     at: Position
 
 
-Part = Source | Query | Insert | JobPart
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A stream or table that a Python function makes of DataFrames, its parameters by name."""
+
+    kind: Kind
+    name: str
+    options: Options
+    inputs: tuple[str, ...]
+    function: Callable[..., Any]
+    at: Position
+
+
+@dataclass(frozen=True, slots=True)
+class PerMessage:
+    """A Python function that is called with each message of a stream, and says what becomes of it."""
+
+    name: str
+    source: str
+    options: Options
+    function: Callable[..., Any]
+    at: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python function that SQL can call; `returns` is its type in DDL."""
+
+    name: str
+    returns: str
+    function: Callable[..., Any]
+    at: Position
+
+
+Part = Source | Query | Insert | JobPart | Call | PerMessage | Function
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """All parts, in the order of the files; `python` are the Python files that were imported."""
+    """All parts, in the order of the files. Relative paths in them begin at `folder`."""
 
     name: str
+    files: tuple[str, ...]
+    folder: str
     parts: tuple[Part, ...]
-    python: tuple[str, ...] = field(default=())

@@ -1,0 +1,124 @@
+"""`mainstem pipeline backfill`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mainstem.cli.connect import connection_options
+from mainstem.cli.groups import examples
+from mainstem.cli.output import confirm, console_on, plural, remark, yes_option
+from mainstem.cli.pipeline_files import files_argument, load_checked
+from mainstem.cli.pipeline_run import failure, first_status, wall_ms
+from mainstem.cli.when import parse_time_ms
+from mainstem.client.settings import ClientSettings
+from mainstem.model.errors import MainstemError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mainstem.pipeline.book import Book
+    from mainstem.pipeline.progress import RunStatus, State
+
+SUFFIX = "-backfill"
+
+
+@click.command(
+    "backfill",
+    epilog=examples(
+        "mainstem pipeline backfill orders.sql --from '7d ago'",
+        "mainstem pipeline backfill orders.sql --from 2031-05-01 --to 2031-05-08 --suffix -may",
+        "mainstem pipeline backfill orders.sql --to '1h ago' --in-place",
+    ),
+)
+@files_argument
+@click.option("--from", "begin", metavar="WHEN", help="Records from this time on. [the first]")
+@click.option("--to", "end", metavar="WHEN", help="Records before this time. [now]")
+@click.option("--suffix", default=SUFFIX, help=f"After the names of topics and folders. [{SUFFIX}]")
+@click.option("--in-place", is_flag=True, help="Write to the pipeline's own topics and folders.")
+@click.option("--master", default="local[*]", help="Spark's master. [local[*]: this machine]")
+@yes_option
+@connection_options
+def command(  # noqa: PLR0913
+    files: tuple[Path, ...],
+    name: str,
+    begin: str | None,
+    end: str | None,
+    suffix: str,
+    in_place: bool,
+    master: str,
+    yes: bool,
+    settings: ClientSettings,
+) -> None:
+    """Compute over a stretch of history, as one batch, beside what runs.
+
+    Results go to topics and folders of their own, whose names end in the suffix, unless --in-place. Times are
+    those of the records. Windows that the stretch cuts are computed of what lies in it.
+    """
+    pipeline, checked = load_checked(files, name, settings)
+    from mainstem.pipeline import backfill
+    from mainstem.pipeline.book import Book
+    from mainstem.pipeline.frames import Span
+    from mainstem.pipeline.session import require_spark, spark_session
+
+    require_spark()
+    now_ms = wall_ms()
+    span = Span(*(parse_time_ms(text, now_ms) if text else None for text in (begin, end)))
+    fill = backfill.Fill(settings, span, "" if in_place else suffix)
+    backfill.refuse(pipeline, fill)
+    rows = backfill.rows_between(pipeline, fill)
+    remark(f"{pipeline.name}: {plural(rows, 'record')} to read.")
+    if in_place:
+        confirm("Results may then be there twice. Go on?", yes=yes)
+    status = first_status(pipeline, master, "", "backfill")
+    with Book(settings, wall_ms) as book, _bars() as bars:
+        tasks = {"": bars.add_task("starting Spark", total=None)}
+
+        def report(output: str, done: int, known: int) -> None:
+            if output not in tasks:
+                tasks[output] = bars.add_task(output, total=None)
+            bars.update(tasks[output], completed=done, total=known or None)
+
+        _tell(book, status, "running")
+        try:
+            spark = spark_session(pipeline.name, master)
+            bars.update(tasks[""], completed=1, total=1)
+            written = backfill.run(spark, pipeline, checked, fill, report)
+        except MainstemError as error:
+            _tell(book, status, "failed", str(error))
+            raise
+        except Exception as error:
+            _tell(book, status, "failed", str(failure(error)))
+            raise failure(error) from error
+        _tell(book, status, "done", rows=rows)
+    for one in written:
+        click.echo(one)
+
+
+def _bars() -> AbstractContextManager[Progress]:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console_on(sys.stderr),
+        disable=not sys.stderr.isatty(),
+    )
+
+
+def _tell(book: Book, status: RunStatus, state: State, error: str = "", rows: int = 0) -> None:
+    """Under a name of its own: the pipeline itself may run meanwhile."""
+    import msgspec
+
+    name = f"{status.pipeline}.backfill"
+    book.say(
+        msgspec.structs.replace(
+            status, pipeline=name, state=state, at_ms=wall_ms(), error=error, rows_in=rows
+        )
+    )

@@ -1,0 +1,56 @@
+"""What the verbs that take a pipeline's files share: loading and checking them, and saying what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from mainstem.client.settings import ClientSettings
+from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.parts import Pipeline, PipelineError, PipelineErrors
+
+F = TypeVar("F", bound=Callable[..., Any])
+FOLDER = "mainstem-checkpoints"
+
+
+def files_argument(function: F) -> F:
+    """Adds FILES and --name."""
+    function = click.option("--name", default="", help="Its name. [that of the first file]")(function)
+    return click.argument(
+        "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="FILE..."
+    )(function)
+
+
+def load_checked(files: tuple[Path, ...], name: str, settings: ClientSettings | None) -> tuple[Pipeline, Any]:
+    """Loaded and checked; every mistake is told on its own line, and the exit code is 2."""
+    try:
+        from mainstem.pipeline.loading import load
+        from mainstem.pipeline.validating import validate
+    except ImportError as error:
+        raise InvalidRequest(f"{error.name} is missing: pip install 'mainstem[spark]'") from None
+    try:
+        pipeline = load(list(files), name)
+        return pipeline, validate(pipeline, settings)
+    except PipelineErrors as errors:
+        raise InvalidRequest("\n".join(map(shown, errors.all))) from None
+    except PipelineError as error:
+        raise InvalidRequest(shown(error)) from None
+
+
+def shown(error: PipelineError) -> str:
+    """With the line it is about and a mark under the place, where the file can be read."""
+    try:
+        line = Path(error.at.file).read_text(encoding="utf-8").splitlines()[error.at.line - 1]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return str(error)
+    mark = "".join("\t" if c == "\t" else " " for c in line[: error.at.column - 1]) + "^"
+    return f"{error}\n    {line}\n    {mark}"
+
+
+def checkpoints_of(pipeline: Pipeline, given: str | None) -> str:
+    """By default beside the file: found again from wherever the command is run."""
+    base = given or f"{pipeline.folder}/{FOLDER}"
+    return f"{base.rstrip('/')}/{pipeline.name}"

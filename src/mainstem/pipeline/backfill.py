@@ -1,0 +1,122 @@
+"""A stretch of history through a pipeline, as batches: nothing waits for a watermark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainstem.client.client import EARLIEST, LATEST, Client
+from mainstem.client.cluster import TopicPartition
+from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline import topics
+from mainstem.pipeline.broker_options import source_options
+from mainstem.pipeline.checking import Checked
+from mainstem.pipeline.frames import Frames, Output, Span, path_of
+from mainstem.pipeline.outputs import goes_to_topic, write
+from mainstem.pipeline.parts import JobPart, PerMessage, Pipeline, Source
+from mainstem.pipeline.settings import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mainstem.client.settings import ClientSettings
+
+LOOK_S = 0.3
+Report = Callable[[str, int, int], None]  # output, tasks done, tasks known of
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    settings: ClientSettings
+    span: Span
+    suffix: str  # after the names of topics and paths; empty: the pipeline's own
+
+
+def refuse(pipeline: Pipeline, fill: Fill) -> None:
+    """Before Spark starts."""
+    jobs = [part.name for part in pipeline.parts if isinstance(part, JobPart)]
+    if jobs and len(jobs) == len(pipeline.parts):
+        raise InvalidRequest(f"jobs have no backfill of their own: run them ({', '.join(jobs)})")
+
+
+def rows_between(pipeline: Pipeline, fill: Fill) -> int:
+    """How many records the sources have there, about: compaction and markers leave gaps."""
+    total = 0
+    with Client(fill.settings) as client:
+        for part in pipeline.parts:
+            names = (
+                listed(part.options, "topic") if isinstance(part, Source) and part.kind == "stream" else ()
+            )
+            for name in names:
+                places = [TopicPartition(name, one.index) for one in client.topic(name).partitions]
+                begin = _offsets(client, places, fill.span.from_ms, EARLIEST)
+                end = _offsets(client, places, fill.span.to_ms, LATEST)
+                total += sum(max(0, end[place] - begin[place]) for place in places)
+    return total
+
+
+def _offsets(
+    client: Client, places: list[TopicPartition], at_ms: int | None, otherwise: int
+) -> Mapping[TopicPartition, int]:
+    ends = client.offsets(dict.fromkeys(places, otherwise if at_ms is None else at_ms))
+    if at_ms is None:
+        return {place: found.offset for place, found in ends.items()}
+    last = client.offsets(dict.fromkeys(places, LATEST))
+    return {place: found.offset if found.offset >= 0 else last[place].offset for place, found in ends.items()}
+
+
+def run(spark: SparkSession, pipeline: Pipeline, checked: Checked, fill: Fill, report: Report) -> list[str]:
+    """The names of the outputs that were written, one after the other."""
+    broker = source_options(fill.settings)
+    topics.make(pipeline, fill.settings, fill.suffix)
+    frames = Frames(spark, broker, pipeline, fill.span)
+    frames.build(checked)
+    for output in frames.outputs:
+        _must_be_readable(output, pipeline, fill.suffix)
+    for output in frames.outputs:
+        with _watched(spark, output.name, report):
+            write(output, pipeline, broker, fill.suffix)
+    return [output.name for output in frames.outputs]
+
+
+def _must_be_readable(output: Output, pipeline: Pipeline, suffix: str) -> None:
+    """Readers of a folder that a stream writes see only what the stream has noted there."""
+    if goes_to_topic(output) or isinstance(output.target, PerMessage):
+        return
+    path = path_of(output.target, pipeline, suffix)
+    if path is not None and "://" not in path and (Path(path) / "_spark_metadata").exists():
+        raise InvalidRequest(f"{path} belongs to a stream, and would hide what a backfill adds: use --suffix")
+
+
+@contextmanager
+def _watched(spark: SparkSession, name: str, report: Report) -> Iterator[None]:
+    """Reports tasks while the jobs of this output run."""
+    context = spark.sparkContext
+    over = threading.Event()
+    context.setJobGroup(name, name)
+
+    def look() -> None:
+        tracker = context.statusTracker()
+        while not over.wait(LOOK_S):
+            done = known = 0
+            for job in tracker.getJobIdsForGroup(name):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info is not None else ():
+                    found = tracker.getStageInfo(stage)
+                    if found is not None:
+                        done += found.numCompletedTasks
+                        known += found.numTasks
+            report(name, done, known)
+
+    thread = threading.Thread(target=look, name="backfill", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    report(name, 1, 1)

@@ -1,0 +1,149 @@
+"""A run from its first word to its last: claimed in the book, stepped until it ends, told of all along."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.book import Book
+from mainstem.pipeline.book_records import Level
+from mainstem.pipeline.failures import reason
+from mainstem.pipeline.progress import QueryProgress, RunStatus, State
+from mainstem.pipeline.running import Run
+from mainstem.pipeline.screen import Screen
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STEP_S = 0.5
+SAY_S = 3.0
+
+
+class Driver:
+    """Says in the book how a run goes, and stops it when somebody asks for that."""
+
+    def __init__(self, book: Book, status: RunStatus, screen: Screen, now_ms: Callable[[], int]) -> None:
+        self._book = book
+        self.status = status
+        self._screen = screen
+        self._now_ms = now_ms
+        self._stop = threading.Event()
+        self._over = threading.Event()
+
+    def claim(self) -> None:
+        """Two runs on one checkpoint would write over each other."""
+        other = self._book.claim(self.status)
+        if other is not None:
+            raise InvalidRequest(
+                f"{self.status.pipeline} runs already, on {other.host} (process {other.pid});"
+                f" stop it with: mainstem pipeline stop {self.status.pipeline}"
+            )
+
+    def drive(self, run: Run, session: Callable[[], SparkSession]) -> None:
+        """Returns when the run is over, or somebody ended it. Raises what made it fail, once that is told."""
+        with _signals(self._stop), self._heartbeat():
+            try:
+                self._become("starting")
+                run.start(session())
+                self._become("running")
+                self._follow(run)
+                self._become("stopping" if self._stop.is_set() else "running")
+                run.end()
+                self._note(run, run.step())
+                self._become("stopped" if self._stop.is_set() else "done")
+            except BaseException as error:
+                self._fail(run, error)
+                if self.status.state == "failed":
+                    raise
+
+    def _follow(self, run: Run) -> None:
+        while run.is_going() and not self._stop.wait(STEP_S):
+            self._note(run, run.step())
+            if self._book.stop_asked(self.status):
+                self._log("info", "somebody asked it to stop")
+                self._stop.set()
+        if not self._stop.is_set():
+            self._note(run, run.step())  # raises what ended it
+
+    def _note(self, run: Run, new: list[QueryProgress]) -> None:
+        for progress in new:
+            self._book.progressed(self.status.pipeline, self.status.run, progress)
+            self._screen.progressed(progress)
+        last = tuple(one.last for one in run.watched if one.last is not None)
+        self._change(
+            queries=last,
+            rows_in=sum(one.rows_in for one in run.watched),
+            rows_out=sum(one.rows_out for one in run.watched),
+        )
+
+    def _fail(self, run: Run, error: BaseException) -> None:
+        # What somebody else ended meanwhile, such as a service manager with all its processes, did not fail.
+        if self._stop.is_set() and isinstance(error, ConnectionError):
+            self._become("stopped")
+            return
+        self._log("error", reason(error))
+        self._change(state="failed", error=reason(error))
+        self._book.say(self.status)
+        for one in run.watched:
+            try:
+                one.query.stop()
+            except Exception as wrong:  # the failure that counts is told already
+                self._log("warning", f"{one.name} did not stop: {reason(wrong)}")
+
+    def _become(self, state: State) -> None:
+        self._change(state=state)
+        self._book.say(self.status)
+
+    def _change(self, **changes: Any) -> None:
+        self.status = msgspec.structs.replace(self.status, at_ms=self._now_ms(), **changes)
+        self._screen.update(self.status)
+
+    def _log(self, level: Level, text: str) -> None:
+        self._book.log(self.status.pipeline, self.status.run, level, text, self._now_ms())
+        self._screen.log(level, text)
+
+    @contextmanager
+    def _heartbeat(self) -> Iterator[None]:
+        """Spark takes long to start, and a batch may: whoever says nothing for long is taken for dead."""
+
+        def beat() -> None:
+            while not self._over.wait(SAY_S):
+                self._book.say(msgspec.structs.replace(self.status, at_ms=self._now_ms()))
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+            self._book.say(self.status)  # whatever the last beat said
+
+
+def here() -> tuple[str, int]:
+    return socket.gethostname(), os.getpid()
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end a run in order; a second Ctrl-C ends it at once."""
+
+    def asked(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

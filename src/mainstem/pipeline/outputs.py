@@ -1,0 +1,120 @@
+"""Rows leave a pipeline: into a topic through the exactly-once sink, or into a table of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mainstem.pipeline.frames import Output, path_of, table_options
+from mainstem.pipeline.parts import Options, PerMessage, Pipeline
+from mainstem.pipeline.settings import OUTPUTS, listed, passed_on, text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+# Spark's own cuts times to milliseconds.
+JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
+LIVE_TRIGGER = "1 second"
+COUNTED = "written"  # the observation that counts rows, by `rows`
+
+
+def goes_to_topic(output: Output) -> bool:
+    return isinstance(output.target, PerMessage) or output.target.kind == "stream"
+
+
+def start(
+    output: Output, pipeline: Pipeline, broker: Mapping[str, str], checkpoint: str, once: bool
+) -> StreamingQuery | None:
+    """None: it was no stream, and is written now."""
+    options = output.target.options
+    if not output.frame.isStreaming:
+        write(output, pipeline, broker, "", replace=True)
+        return None
+    if goes_to_topic(output):
+        rows = _counted(rows_of(output))
+        writer = rows.writeStream.format("mainstem").options(**_sink(options, broker))
+    else:
+        writer = _table_writer(output, pipeline)
+    trigger: dict[str, Any] = (
+        {"availableNow": True} if once else {"processingTime": text(options, "trigger", LIVE_TRIGGER)}
+    )
+    mode = OUTPUTS[text(options, "output", "append").lower()]
+    writer = writer.queryName(output.name).option("checkpointLocation", checkpoint)
+    return writer.outputMode(mode).trigger(**trigger).start()
+
+
+def write(
+    output: Output, pipeline: Pipeline, broker: Mapping[str, str], suffix: str, *, replace: bool = False
+) -> None:
+    """All rows at once. Topics and paths get the suffix."""
+    options = output.target.options
+    if goes_to_topic(output):
+        frame, sink = rows_of(output), _sink(options, broker)
+        if "topic" in sink:
+            sink["topic"] += suffix
+        elif suffix:
+            from pyspark.sql import functions
+
+            frame = frame.withColumn("topic", functions.concat("topic", functions.lit(suffix)))
+        frame.write.format("mainstem").options(**sink).mode("append").save()
+        return
+    assert not isinstance(output.target, PerMessage)
+    writer = output.frame.write.format(text(options, "format")).options(**table_options(output.target))
+    columns = listed(options, "partition_by")
+    if columns:
+        writer = writer.partitionBy(*columns)
+    writer.mode("overwrite" if replace else "append").save(path_of(output.target, pipeline, suffix))
+
+
+def rows_of(output: Output) -> DataFrame:
+    """Key and value, as the sink wants them."""
+    from pyspark.sql import functions
+
+    frame, options = output.frame, output.target.options
+    format = text(options, "format", "json").lower()
+    if isinstance(output.target, PerMessage) or format == "raw":
+        return frame
+    if format == "text":
+        if len(frame.columns) != 1:
+            raise ValueError(f"format text takes one column, not {', '.join(frame.columns)}")
+        value = functions.col(f"`{frame.columns[0]}`").cast("string")
+    elif format == "csv":
+        value = functions.to_csv(functions.struct("*"), {"sep": text(options, "delimiter", ",")})
+    else:
+        value = functions.to_json(functions.struct("*"), JSON)
+    keys = listed(options, "key")
+    columns = [value.alias("value")]
+    if len(keys) == 1:
+        columns.append(functions.col(keys[0]).cast("string").alias("key"))
+    elif keys:
+        columns.append(functions.to_json(functions.struct(*keys), JSON).alias("key"))
+    return frame.select(*columns)
+
+
+def _counted(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions
+
+    return frame.observe(COUNTED, functions.count(functions.lit(1)).alias("rows"))
+
+
+def _sink(options: Options, broker: Mapping[str, str]) -> dict[str, str]:
+    topic = {"topic": text(options, "topic")} if "topic" in options else {}
+    return {**broker, **passed_on(options), **topic}
+
+
+def _table_writer(output: Output, pipeline: Pipeline) -> DataStreamWriter:
+    assert not isinstance(output.target, PerMessage)
+    options = output.target.options
+    format = text(options, "format")
+    settings = table_options(output.target)
+    if format == "jdbc":  # Spark has no stream of its own for it
+        return output.frame.writeStream.foreachBatch(
+            lambda frame, number: frame.write.format("jdbc").options(**settings).mode("append").save()
+        )
+    writer = _counted(output.frame).writeStream.format(format).options(**settings)
+    path = path_of(output.target, pipeline)
+    if path is not None:
+        writer = writer.option("path", path)
+    columns = listed(options, "partition_by")
+    return writer.partitionBy(*columns) if columns else writer

@@ -1,0 +1,65 @@
+"""A plain Python function for each message: what it returns becomes rows for the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from mainstem.pipeline.declare import Message
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROW = (
+    "ARRAY<STRUCT<key: BINARY, value: BINARY, topic: STRING, "
+    "headers: ARRAY<STRUCT<key: STRING, value: BINARY>>, timestamp: TIMESTAMP>>"
+)
+
+
+def per_message(raw: DataFrame, function: Callable[[Message], Any], topic: str) -> DataFrame:
+    """`topic` is for messages that the function does not send elsewhere."""
+    from pyspark.sql import functions
+
+    call = functions.udf(_caller(function, topic), ROW)
+    names = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
+    rows = raw.select(functions.explode(call(*[functions.col(name) for name in names])).alias("row"))
+    return rows.select("row.*")
+
+
+def _caller(function: Callable[[Message], Any], topic: str) -> Callable[..., list[tuple[Any, ...]]]:
+    def call(
+        key: bytearray | None,
+        value: bytearray | None,
+        headers: list[Any] | None,
+        source: str,
+        partition: int,
+        offset: int,
+        timestamp: Any,
+    ) -> list[tuple[Any, ...]]:
+        message = Message(
+            None if key is None else bytes(key),
+            None if value is None else bytes(value),
+            tuple((name, None if text is None else bytes(text)) for name, text in headers or ()),
+            source,
+            partition,
+            offset,
+            round(timestamp.timestamp() * 1000),
+        )
+        return [_row(made, source, topic, timestamp) for made in _messages(function(message))]
+
+    return call
+
+
+def _messages(made: Any) -> Iterator[Message]:
+    for one in made if isinstance(made, list | tuple) else () if made is None else (made,):
+        if not isinstance(one, Message):
+            raise TypeError(f"a function of messages returns Message, a list of them, or None; not {one!r}")
+        yield one
+
+
+def _row(made: Message, source: str, topic: str, timestamp: Any) -> tuple[Any, ...]:
+    target = made.topic if made.topic != source else topic
+    if not target:
+        raise ValueError("this message has nowhere to go: give the decorator a topic, or use message.to(...)")
+    value = made.value.encode() if isinstance(made.value, str) else made.value
+    return made.key, value, target, list(made.headers), timestamp
