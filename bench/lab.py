@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from bench import meter, programs, wire
 from bench.peers import Server, start_kafka, start_mainstem, start_sink
@@ -21,6 +22,15 @@ from bench.stats import OURS, SINK, Bar
 KAFKA, KAFKA_FLUSH = "kafka", "kafka-flush"
 GB = 1e9
 WAITING_FILES = 'mainstem_log_files{level="0"}'
+
+
+class Kept(Protocol):
+    """A process that a scenario keeps, idle between its runs."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def stop(self) -> None: ...
 
 
 class CannotRun(Exception):
@@ -56,6 +66,7 @@ class Lab:
     prepare: Callable[[Lab, Server], None] | None = None
     running: dict[str, Server] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)  # the topic that `prepare` made, by side
+    kept: dict[str, Kept] = field(default_factory=dict)  # what else stays up for all runs, by side
     _launched: list[Server] = field(default_factory=list)
     _topics: int = 0
 
@@ -110,7 +121,7 @@ class Lab:
                 admin.delete_records(topic, partitions)
 
     def settle(self, limit_s: float = LIMIT_S) -> Settled:
-        """Writes out what the page cache owes and waits until every broker is idle, so that neither side
+        """Writes out what the page cache owes and waits until all that is kept up is idle, so that no side
         pays for what the other left behind (dirty pages, merges, deletions)."""
         os.sync()
         settled = wait_until_idle(self._pulses, limit_s)
@@ -120,6 +131,7 @@ class Lab:
 
     def _pulses(self) -> dict[int, Pulse]:
         alive = [server.pid for server in self._launched if server.process.poll() is None]
+        alive += [one.pid for one in self.kept.values()]
         return {pid: Pulse(meter.cpu_s(pid), meter.moved_bytes(pid), meter.is_held(pid)) for pid in alive}
 
     def wait_merged(self, server: Server, limit_s: float = LIMIT_S) -> None:
@@ -169,6 +181,8 @@ class Lab:
         return "\n".join(found)
 
     def close(self) -> None:
+        for one in self.kept.values():
+            one.stop()
         for server in self._launched:
             server.stop()
         shutil.rmtree(self.root, ignore_errors=True)

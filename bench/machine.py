@@ -7,7 +7,10 @@ import platform
 import re
 import subprocess
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
+
+from bench.peers import spark_connector, spark_python
 
 ROOT = Path(__file__).parent.parent
 
@@ -67,4 +70,15 @@ def versions() -> dict[str, str]:
         "java": said(["sh", "-c", "java -version 2>&1"]),
         "gcc": said(["gcc", "--version"]),
         "librdkafka": said(["pkg-config", "--modversion", "rdkafka"]),
+        "pyspark": installed("pyspark"),
+        "pyarrow": installed("pyarrow"),
+        "Spark's Kafka connector": f"{spark_connector.VERSION}, kafka-clients {spark_connector.CLIENTS}; "
+        f"its streams on PySpark {spark_python.VERSION}",
     }
+
+
+def installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"

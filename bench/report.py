@@ -37,6 +37,7 @@ def _scenario_json(outcome: Outcome) -> dict[str, object]:
             "bar": verdict.bar.describe(),
             "limit": verdict.bar.limit,
             "level": verdict.bar.level,
+            "side": verdict.bar.side,
             "peer": verdict.bar.peer,
             "values": list(verdict.values),
             "median": verdict.value,
@@ -74,12 +75,12 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def _row(outcome: Outcome, verdict: Verdict) -> str:
     bar, low, high = verdict.bar, min(verdict.values), max(verdict.values)
-    ours = summary(outcome.runs, OURS).get(bar.metric)
+    ours = summary(outcome.runs, bar.side).get(bar.metric)
     theirs = summary(outcome.runs, bar.peer).get(bar.metric) if bar.peer else None
     spread = "" if low == high else f" ({number(low)} to {number(high)})"
     cells = [
         outcome.scenario.title,
-        bar.metric,
+        bar.metric if bar.side == OURS else f"{bar.metric} of {bar.side}",
         "" if ours is None else number(ours),
         "" if theirs is None else f"{number(theirs)}",
         f"**{bar.show(verdict.value)}**{spread}",
@@ -97,7 +98,7 @@ def _limit(outcome: Outcome, bar: Bar) -> str:
 
 def _marked(outcome: Outcome, bar: Bar) -> str:
     """How many runs behind a result were not alone on the machine, in spite of waiting and repeating."""
-    runs = [run.metrics for run in outcome.runs if run.side in (OURS, bar.peer)]
+    runs = [run.metrics for run in outcome.runs if run.side in (bar.side, bar.peer)]
     marked = sum(1 for metrics in runs if metrics.get("disturbed") or metrics.get("unsettled"))
     return f"; {marked} of {len(runs)} runs disturbed" if marked else ""
 

@@ -20,7 +20,7 @@ from bench.programs import LoadFailed
 from bench.report import Outcome, as_json, markdown, table, word
 from bench.scenarios import SCENARIOS
 from bench.scenarios.warm import WARM_QUICK_S, WARM_S
-from bench.stats import Run, number, turn_order
+from bench.stats import OURS, Run, number, turn_order
 from bench.wire import Refused
 
 RESULTS = Path(__file__).parent / "results"
@@ -82,7 +82,8 @@ def show_list(scenarios: Sequence[Scenario]) -> None:
     for scenario in scenarios:
         print(f"{scenario.name:22} {scenario.title}")
         for bar in scenario.bars:
-            print(f"{'':22}   {bar.level:6} {bar.metric} {bar.describe()}")
+            of = "" if bar.side == OURS else f" of {bar.side}"
+            print(f"{'':22}   {bar.level:6} {bar.metric}{of} {bar.describe()}")
 
 
 def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]) -> Outcome:

@@ -23,6 +23,7 @@ class Bar:
     level: Level
     peer: str | None = None  # None: the limit is on our own value
     unit: str = ""  # of an own value; a ratio is shown as "x"
+    side: str = OURS  # which of ours: there may be several
 
     def describe(self) -> str:
         """What is to be reached, without the metric's name: `at least 1.5x of kafka`."""
@@ -64,19 +65,19 @@ def values_of(runs: Sequence[Run], side: str, metric: str) -> dict[int, float]:
     return {run.round: run.metrics[metric] for run in runs if run.side == side and metric in run.metrics}
 
 
-def pair_ratios(runs: Sequence[Run], metric: str, peer: str) -> tuple[float, ...]:
+def pair_ratios(runs: Sequence[Run], metric: str, peer: str, side: str = OURS) -> tuple[float, ...]:
     """Ours divided by the peer's, round by round; rounds that lack either side do not count."""
-    ours, theirs = values_of(runs, OURS, metric), values_of(runs, peer, metric)
+    ours, theirs = values_of(runs, side, metric), values_of(runs, peer, metric)
     return tuple(ours[n] / theirs[n] for n in sorted(ours) if theirs.get(n))
 
 
 def judge(bar: Bar, runs: Sequence[Run]) -> Verdict | None:
     """None when there is nothing to judge: not one round with every side the bar needs."""
     if bar.peer is None:
-        own = values_of(runs, OURS, bar.metric)
+        own = values_of(runs, bar.side, bar.metric)
         values = tuple(own[n] for n in sorted(own))
     else:
-        values = pair_ratios(runs, bar.metric, bar.peer)
+        values = pair_ratios(runs, bar.metric, bar.peer, bar.side)
     if not values:
         return None
     middle = median(values)

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 VERSION = "4.0.0"
+CLIENTS = "3.9.0"  # the kafka-clients that it comes with
 HERE = Path(__file__).parent
 LIBS = HERE.parent / ".peers" / f"spark-connector-{VERSION}"
 # What Spark brings itself would be there twice.

@@ -13,7 +13,10 @@ from bench.scenarios import (
     produce_raw,
     ready,
     small_requests,
+    spark_history,
     spark_read,
+    spark_sink,
+    spark_stream,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -29,4 +32,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *latency.SCENARIOS,
     *many_topics.SCENARIOS,
     *spark_read.SCENARIOS,
+    *spark_stream.SCENARIOS,
+    *spark_history.SCENARIOS,
+    *spark_sink.SCENARIOS,
 )
