@@ -45,7 +45,7 @@ LOOK_EVERY_S = 0.3
 def command(name: str, wait_s: float, as_json: bool, settings: ClientSettings) -> None:
     """Ask the pipeline NAME to stop, wherever it runs, and wait until it has.
 
-    It ends the batches it is at, so nothing is lost or done twice; started again, it goes on from there.
+    Started again, it goes on from its checkpoint: nothing is lost, and a topic gets nothing twice.
     """
     from mainstem.pipeline.book import Book
 
