@@ -210,7 +210,7 @@ def _answer(client: Client, wish: Wish, prepared: Prepared) -> Result:
 
 
 def _show(result: Result, wish: Wish, query: str) -> None:
-    from mainstem.pipeline.plotting import chart_of, draw, text_chart
+    from mainstem.pipeline.plotting import chart_of, draw, text_chart, title_of
     from mainstem.pipeline.result import csv_lines, json_lines, shown
 
     if wish.plot is None or wish.format is not None:
@@ -225,7 +225,7 @@ def _show(result: Result, wish: Wish, query: str) -> None:
             rows = ({str(i): value for i, value in enumerate(row)} for row in result.rows)
             emit_rows(rows, columns, as_json=False, empty="No rows.")
     if wish.plot is not None:
-        chart = chart_of(result, query)
+        chart = chart_of(result, title_of(query))
         if wish.plot == STDOUT:
             click.echo(text_chart(chart, shutil.get_terminal_size().columns))
         else:

@@ -10,8 +10,10 @@ The choice (`chart_of`) is pure; `draw` writes a PNG, `text_chart` makes bars fo
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from mainstem.pipeline.result import Result, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_SERIES = 12  # more cannot be told apart
 MAX_BARS = 60
@@ -40,6 +43,11 @@ class Chart:
     x: Sequence[Any]
     series: dict[str, list[float | None]]
     left_out: str = ""  # what there was no room for, as a remark
+
+
+def title_of(query: str) -> str:
+    """On one line, without the lines that are comments."""
+    return " ".join(re.sub(r"(?m)^\s*--.*$", "", query).split()).rstrip("; ")
 
 
 def chart_of(result: Result, title: str) -> Chart:
@@ -153,7 +161,7 @@ def draw(chart: Chart, path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 5), dpi=100)
     try:
         (_draw_lines if chart.kind == "line" else _draw_bars)(axes, chart)
-        axes.set_title(textwrap.fill(" ".join(chart.title.split()), 95), fontsize=9, loc="left", wrap=True)
+        axes.set_title(textwrap.fill(chart.title, 95), fontsize=9, loc="left")
         axes.set_xlabel(chart.x_label)
         axes.set_ylabel(chart.y_label)
         axes.grid(axis="y", alpha=0.3)
@@ -161,9 +169,19 @@ def draw(chart: Chart, path: Path) -> None:
         if len(chart.series) > 1:
             axes.legend(fontsize=8, frameon=False, ncols=1 + len(chart.series) // 7)
         figure.tight_layout()
-        figure.savefig(path, format="png")
+        _save(figure, path)
     finally:
         pyplot.close(figure)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """With a palette, which makes the file a third as large: pictures are sent and kept."""
+    from PIL import Image
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    with Image.open(drawn) as picture:
+        picture.convert("RGB").quantize(256).save(path, format="PNG", optimize=True)
 
 
 def _draw_lines(axes: Axes, chart: Chart) -> None:
