@@ -115,8 +115,9 @@ def test_topics_by_list_pattern_and_assignment(house):
         ({"subscribe": "a", "startingOfsets": "earliest"}, "did you mean 'startingOffsets'"),
         ({"subscribe": "a", "startingOffsets": "latest"}, "nothing lies after it"),
         ({"subscribe": "a", "columns": "value,valeu"}, "there is no column 'valeu'"),
-        ({"subscribe": "a", "format": "xml"}, "format is one of raw, text, json, csv, not 'xml'"),
+        ({"subscribe": "a", "format": "xml"}, "format is one of raw, text, json, csv, avro, not 'xml'"),
         ({"subscribe": "a", "format": "csv"}, "schema is missing"),
+        ({"subscribe": "a", "format": "avro"}, "avroSchema is missing"),
         ({"subscribe": "a", "failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
         ({"subscribe": "a", "isolationLevel": "committed"}, "isolationLevel is read_committed or"),
     ],
@@ -151,6 +152,61 @@ def test_filters_on_places_narrow_what_is_read(house, topic, pushing):
     assert house.read(topic, **pushing).where("offset = 7 and value is not null").count() == 3
     assert house.read(topic, **pushing).where(f"topic = '{topic}x'").count() == 0
     assert house.read(topic).where("offset = 7").count() == 3
+
+
+def test_filters_on_time_begin_at_the_first_record_that_can_match(house, topic, pushing):
+    """Times of a partition are in any order: only what lies before that record is left out."""
+    house.create(topic, 2)
+    minutes = [0, 5, 1, 9, 2, 8, 3, 7]
+    for minute in minutes:  # a batch each
+        house.put(topic, [Record(0, T0_MS + minute * 60_000, None, b"%d" % minute)], 0)
+    house.fill(topic, [b"old"], 1)
+    at = datetime.datetime.fromtimestamp(T0_MS / 1000, UTC)
+    at = {
+        minute: f"timestamp'{at + datetime.timedelta(minutes=minute):%Y-%m-%d %H:%M:%S}Z'"
+        for minute in range(12)
+    }
+
+    def found(condition):
+        frame = house.read(topic, **pushing).where(condition)
+        assert values(house.read(topic).where(condition)) == values(frame)
+        return values(frame), scanned(frame)
+
+    assert found(f"timestamp >= {at[7]}") == ([b"9", b"8", b"7"], 5)
+    assert found(f"timestamp > {at[8]}") == ([b"9"], 5)
+    assert found(f"timestamp = {at[2]}") == ([b"2"], 7)
+    assert found(f"timestamp < {at[2]}") == ([b"0", b"1", b"old"], 9)
+    assert found(f"timestamp >= {at[3]} and timestamp <= {at[7]}") == ([b"5", b"3", b"7"], 7)
+    assert found(f"timestamp > {at[10]}") == ([], 0)
+    assert found("timestamp > timestamp'1960-01-01 00:00:00Z'")[1] == 9
+    typed = house.read(topic, **pushing, format="text", metadata="timestamp, offset, partition")
+    typed = typed.where(f"_timestamp >= {at[7]} and _partition in (0, 5)")
+    assert scanned(typed) == 5
+    assert sorted(row.value for row in typed.collect()) == ["7", "8", "9"]
+
+
+def scanned(frame):
+    """How many rows came out of the source, before Spark filtered them."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    frame._jdf.queryExecution().toRdd().count()
+    found = []
+
+    def look(node):
+        metrics = node.metrics()
+        if not node.children().size() and metrics.contains("numOutputRows"):
+            found.append(metrics.apply("numOutputRows").value())
+        for index in range(node.children().size()):
+            look(node.children().apply(index))
+
+    look(plan)
+    return sum(found)
+
+
+def test_a_field_of_a_value_is_not_taken_for_a_place(house, topic, pushing):
+    house.create(topic)
+    house.fill(topic, [b'{"offset": 70, "partition": 3}', b'{"offset": 0, "partition": 3}'])
+    frame = house.read(topic, **pushing, format="json", schema="offset BIGINT, partition INT")
+    assert frame.where("offset = 70 and partition = 3").count() == 1
 
 
 def test_committed_reads_leave_out_aborted_transactions(house, topic):

@@ -103,7 +103,7 @@ def test_text_is_a_string_and_must_be_one(house, topic):
 
 def test_a_type_that_cannot_be_read_is_named(house, topic):
     house.create(topic)
-    with pytest.raises(PySparkException, match="map<string,int> cannot be read"):
+    with pytest.raises(PySparkException, match="map<string, int32> cannot be read from json; use STRING"):
         house.read(topic, format="json", schema="a MAP<STRING, INT>").collect()
 
 

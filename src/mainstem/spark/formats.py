@@ -1,4 +1,4 @@
-"""Values that are text in a format become typed columns, by Arrow's own parsers. Pure.
+"""Values in a format become typed columns, those that are text by Arrow's own parsers. Pure.
 
 The values of a batch are joined by newlines and parsed in one go. That fails as a whole if one of them is
 bad; then the values are parsed in halves until the bad ones stand alone, each with its reason, and the good
@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from pyarrow import csv, json
 
 from mainstem.model.errors import InvalidRequest
+from mainstem.spark.avro import Avro, parse_avro, reader_of
 
-FORMATS = ("raw", "text", "json", "csv")
+FORMATS = ("raw", "text", "json", "csv", "avro")
 _ONE_BLOCK = 1 << 10  # room behind the values, so that all of them lie in one block
 
 Parse = Callable[[pa.Array], pa.Table]
@@ -36,7 +37,7 @@ class Format:
 
     name: str
     delimiter: str = ","
-    text_column: str = "value"
+    avro: Avro | None = None
 
     def __post_init__(self) -> None:
         if self.name not in FORMATS:
@@ -49,15 +50,29 @@ def check_schema(format: Format, schema: pa.Schema) -> None:
     """Whether the format has values of these types."""
     if format.name == "text" and schema.types != [pa.string()]:
         raise InvalidRequest("text is one field of type STRING")
+    if format.avro is not None:
+        for field in schema:
+            reader_of(format.avro.schema).check(field)
+        return
+    maps = [str(field.type) for field in schema if _has_map(field.type)]
+    if maps:
+        raise InvalidRequest(f"{maps[0]} cannot be read from {format.name}; use STRING and convert it")
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if format.name == "csv" and nested:
         raise InvalidRequest(f"csv has no lists and structures; {nested[0]!r} is one")
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def parse(values: pa.Array, format: Format, schema: pa.Schema) -> tuple[pa.Table, list[Bad]]:
     """The good values as columns of `schema`, in order, and the bad ones. A null is a row of nulls."""
     if format.name == "text":
         return _parsed(values, lambda some: _text(some, schema))
+    if format.avro is not None:
+        avro = format.avro
+        return _parsed(values, lambda some: parse_avro(some, avro, schema))
     if format.name == "csv":
         return _parsed(values, lambda some: _csv(some, format, schema))
     return _parsed(values, lambda some: _json(some, schema))

@@ -36,6 +36,7 @@ NAMES = (
     "minPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
     "isolationLevel",
     "columns",
     "pushDownFilters",
@@ -43,6 +44,8 @@ NAMES = (
     "schema",
     "metadata",
     "delimiter",
+    "avroSchema",
+    "avroFraming",
     "deadLetterTopic",
     "badRecords",
     "topic",
@@ -59,6 +62,7 @@ IGNORED = frozenset(
         "minoffsetspertrigger",
         "maxtriggerdelay",
         "path",
+        "queryname",
     }
 )
 _BY_LOWER = {name.lower(): name for name in NAMES}

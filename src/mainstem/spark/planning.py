@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from mainstem.client.admin import topic_names
 from mainstem.client.client import EARLIEST, LATEST, Client
 from mainstem.client.cluster import TopicPartition
+from mainstem.model.batch import iter_batches
 from mainstem.model.errors import DataLost, InvalidRequest
 from mainstem.model.logs import get_log
 from mainstem.spark.options import Bound, Offsets, Topics
@@ -15,6 +17,8 @@ from mainstem.spark.ranges import Positions
 
 events = get_log(__name__)
 
+SAMPLE_BYTES = 64 << 10  # of a partition, to tell how large its records are
+SAMPLES_BYTES = 4 << 20
 DEAD_SUFFIX = ".dead"  # of topics for records that could not be read
 HINT = "Records were deleted, by retention or with the topic; failOnDataLoss=false goes on without them"
 
@@ -90,6 +94,33 @@ def _each(places: list[TopicPartition], given: Offsets) -> dict[TopicPartition, 
         wrong = [f"{missing} is missing"] * bool(missing) + [f"{extra} is not read"] * bool(extra)
         raise InvalidRequest(f"offsets must be given for each partition that is read: {'; '.join(wrong)}")
     return named
+
+
+def not_before(
+    client: Client, start: Positions, end: Positions, time_ms: int, *, committed: bool = False
+) -> dict[TopicPartition, int]:
+    """The start, moved on to the first record at or after a time; to the end where there is none."""
+    found = client.offsets(dict.fromkeys(start, time_ms), committed=committed) if start else {}
+    return {
+        place: max(offset, found[place].offset) if found[place].offset >= 0 else end[place]
+        for place, offset in start.items()
+    }
+
+
+def bytes_per_offset(client: Client, start: Positions) -> dict[TopicPartition, int]:
+    """How much an offset weighs from here on, as stored: told from the first records of each partition.
+
+    Those that gave nothing this time are taken to be like the others.
+    """
+    look = partial(client.fetch, max_wait_ms=0, max_bytes=SAMPLES_BYTES, partition_max_bytes=SAMPLE_BYTES)
+    found: dict[TopicPartition, int] = {}
+    for fetched in look(start) if start else ():
+        headers = [header for _, header in iter_batches(fetched.records)]
+        if headers:
+            offsets = headers[-1].last_offset + 1 - headers[0].base_offset
+            found[fetched.place] = -(-len(fetched.records) // offsets)
+    usual = sum(found.values()) // len(found) if found else 1
+    return {place: found.get(place, usual) for place in start}
 
 
 def beginnings(

@@ -58,18 +58,19 @@ def ranges_between(start: Positions, end: Positions) -> list[Range]:
     ]
 
 
-def limited(start: Positions, end: Positions, max_records: int) -> dict[TopicPartition, int]:
-    """An end such that at most about `max_records` lie before it: every partition gives in proportion to what
-    it has, and at least one, so that a short one beside a long one is not left behind."""
-    sizes = {place: end[place] - start.get(place, end[place]) for place in end}
-    total = sum(size for size in sizes.values() if size > 0)
-    if total <= max_records:
+def limited(
+    start: Positions, end: Positions, most: int, weights: Positions | None = None
+) -> dict[TopicPartition, int]:
+    """An end such that at most about `most` records, or what they weigh, lie before it: every partition gives
+    in proportion to what it has, and at least one, so that a short one beside a long one is not left behind.
+    """
+    sizes = {place: max(0, end[place] - start.get(place, end[place])) for place in end}
+    total = sum(size * (1 if weights is None else weights[place]) for place, size in sizes.items() if size)
+    if total <= most:
         return dict(end)
-    reached = {}
-    for place, size in sizes.items():
-        share = max(1, max_records * size // total) if size > 0 else 0
-        reached[place] = end[place] - size + min(size, share)
-    return reached
+    return {
+        place: end[place] - size + min(size, max(1, most * size // total)) for place, size in sizes.items()
+    }
 
 
 def split(ranges: Sequence[Range], min_parts: int = 0, max_records: int | None = None) -> list[Range]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from mainstem.model.errors import InvalidRequest
+from mainstem.spark.avro import Avro, ddl_of_avro
 from mainstem.spark.columns import ddl_of, names_of
 from mainstem.spark.connecting import patience_s, settings_of
 from mainstem.spark.formats import Format
@@ -36,6 +37,7 @@ class ReadRequest:
     min_partitions: int = 0
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
 
     @classmethod
     def of(cls, options: Options, kind: Kind, schema: StructType) -> ReadRequest:
@@ -56,6 +58,7 @@ class ReadRequest:
             options.number("minPartitions") or 0,
             options.number("maxRecordsPerPartition"),
             options.number("maxOffsetsPerTrigger"),
+            options.number("maxBytesPerTrigger"),
         )
 
 
@@ -67,12 +70,21 @@ def row_ddl(options: Options) -> str:
     fields = options.text("schema", "value STRING" if format.name == "text" else "").strip()
     if not fields and format.name == "csv":
         raise InvalidRequest("schema is missing: the fields of a csv value, as in 'id BIGINT, at DATE'")
+    if not fields and format.avro is not None:
+        fields = ddl_of_avro(format.avro.schema)
     fields = fields or infer_ddl(settings_of(options), topics_of(options))
     return typed_ddl(fields, _metadata(options))
 
 
 def format_of(options: Options) -> Format:
-    return Format(options.text("format", "raw").strip().lower(), options.text("delimiter", ","))
+    name = options.text("format", "raw").strip().lower()
+    if name != "avro":
+        return Format(name, options.text("delimiter", ","))
+    if not options.has("avroSchema"):
+        raise InvalidRequest("avroSchema is missing: the schema that the values were written with, in JSON")
+    return Format(
+        name, avro=Avro(options.text("avroSchema"), options.text("avroFraming", "plain").strip().lower())
+    )
 
 
 def _typing(options: Options, schema: StructType) -> Typing | None:

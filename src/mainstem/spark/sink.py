@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from mainstem.client import sinks
 from mainstem.client.client import Client
@@ -20,6 +21,7 @@ from mainstem.client.cluster import TopicPartition
 from mainstem.model.errors import InvalidRequest
 from mainstem.spark.connecting import patience_s, settings_of
 from mainstem.spark.options import Options
+from mainstem.spark.versions import StreamArrowWriter, batches_of
 from mainstem.spark.writing import CODECS, Stager, WriteOptions
 
 QUERY_ID = "sql.streaming.queryId"
@@ -57,7 +59,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Nothing to do: nobody sees what was staged."""
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(StreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
@@ -73,6 +75,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""
+
+
+class RowStreamWriter(StreamWriter):
+    """The same for a Spark that gives rows."""
+
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        return super().write(batches_of(iterator))
 
 
 def _stage(

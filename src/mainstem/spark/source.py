@@ -9,21 +9,22 @@ of those in executors: state set in one place is not there in the other.
 
 from __future__ import annotations
 
+from pyspark import __version__ as pyspark_version
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
 
 from mainstem.model.errors import InvalidRequest
-from mainstem.spark.batch import BatchReader, FilteringReader
+from mainstem.spark.batch import BatchReader
 from mainstem.spark.options import Options
 from mainstem.spark.request import ReadRequest, row_ddl
-from mainstem.spark.sink import BatchWriter, StreamWriter, write_options
+from mainstem.spark.sink import BatchWriter, RowStreamWriter, StreamWriter, write_options
 from mainstem.spark.stream import StreamReader
+from mainstem.spark.versions import HAS_FILTERS, HAS_LIMITS, ROWS_TO_STREAMS
 from mainstem.spark.writing import WriteOptions, check_columns
 
 
@@ -37,17 +38,27 @@ class MainstemSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = Options(self.options)
-        kind = FilteringReader if options.flag("pushDownFilters", False) else BatchReader
-        return kind(ReadRequest.of(options, "batch", schema))
+        request = ReadRequest.of(options, "batch", schema)
+        if options.flag("pushDownFilters", False) and HAS_FILTERS:
+            from mainstem.spark.filters import FilteringReader  # which older versions cannot import
+
+            return FilteringReader(request)
+        return BatchReader(request)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(ReadRequest.of(Options(self.options), "stream", schema))
+        options = Options(self.options)
+        for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger"):
+            if options.has(name) and not HAS_LIMITS:
+                raise InvalidRequest(
+                    f"{name} needs PySpark 4.2: {pyspark_version} does not tell where a trigger starts"
+                )
+        return StreamReader(ReadRequest.of(options, "stream", schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return BatchWriter(self._write_options(schema, overwrite))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        return StreamWriter(self._write_options(schema, overwrite))
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        return (RowStreamWriter if ROWS_TO_STREAMS else StreamWriter)(self._write_options(schema, overwrite))
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
         if overwrite:

@@ -12,12 +12,6 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from mainstem.client.client import LATEST, Client
 from mainstem.client.cluster import TopicPartition
@@ -26,10 +20,24 @@ from mainstem.model.errors import DataLost
 from mainstem.model.logs import get_log
 from mainstem.spark.batch import Piece
 from mainstem.spark.options import Bound
-from mainstem.spark.planning import HINT, beginnings, find_places, positions, within
-from mainstem.spark.ranges import limited, positions_from_json, positions_to_json, ranges_between, split
+from mainstem.spark.planning import HINT, beginnings, bytes_per_offset, find_places, positions, within
+from mainstem.spark.ranges import (
+    Positions,
+    limited,
+    positions_from_json,
+    positions_to_json,
+    ranges_between,
+    split,
+)
 from mainstem.spark.reading import read
 from mainstem.spark.request import ReadRequest
+from mainstem.spark.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 events = get_log(__name__)
 
@@ -52,21 +60,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._request.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        """Spark knows one limit; where there are two, that of bytes is kept here."""
+        if self._request.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._request.max_offsets_per_trigger)
+        if self._request.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._request.max_bytes_per_trigger)
+        return ReadAllAvailable()
 
-    def latestOffset(self, start: object, limit: ReadLimit) -> Json:
-        """How far the next trigger goes."""
-        begun = positions_from_json(start)
-        end = self._target if self._target is not None else self._ends()
-        self._refuse_lost(begun, end)
-        careful = self._request.read.fail_on_data_loss
-        begun = patiently(
-            partial(beginnings, self._driver(), begun, end, careful), self._request.read.patience_s
-        )
-        bounded = limited(begun, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
+    def latestOffset(self, start: object = None, limit: ReadLimit | None = None) -> Json:
+        """How far the next trigger goes. Before PySpark 4.2 it is not told where that starts."""
+        if start is None and self._request.start.everywhere == LATEST:
+            self.initialOffset()  # first, or it would lie behind the end
+        end: Positions = self._target if self._target is not None else self._ends()
+        if start is not None:
+            end = self._reached(positions_from_json(start), end, limit)
         self._has_planned = True
-        return positions_to_json(bounded)
+        return positions_to_json(end)
 
     def reportLatestOffset(self) -> Json:
         """What is there, whatever the triggers take of it: the difference is the lag."""
@@ -110,6 +119,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._client is None:
             self._client = Client(self._request.read.settings)
         return self._client
+
+    def _reached(self, begun: Positions, end: Positions, limit: ReadLimit | None) -> Positions:
+        """As far of the way to the end as one trigger may go."""
+        self._refuse_lost(begun, end)
+        careful, patience_s = self._request.read.fail_on_data_loss, self._request.read.patience_s
+        begun = patiently(partial(beginnings, self._driver(), begun, end, careful), patience_s)
+        max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        if isinstance(limit, ReadMaxRows):
+            end = limited(begun, end, limit.max_rows)
+            max_bytes = self._request.max_bytes_per_trigger
+        if max_bytes is None:
+            return end
+        waiting = {place: offset for place, offset in begun.items() if offset < end[place]}
+        weights = patiently(partial(bytes_per_offset, self._driver(), waiting), patience_s)
+        return limited(begun, end, max_bytes, weights)
 
     def _ends(self) -> dict[TopicPartition, int]:
         return self._positions(Bound(LATEST))

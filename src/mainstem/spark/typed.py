@@ -36,14 +36,14 @@ class Typing:
         self._keep_bad = keep_bad
         self._format = format
         self._schema = schema
-        self._metadata = tuple(metadata)
-        self._fields = pa.schema(list(schema)[: len(schema) - len(self._metadata)])
+        self.metadata = tuple(metadata)
+        self._fields = pa.schema(list(schema)[: len(schema) - len(self.metadata)])
         check_schema(format, self._fields)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that it needs."""
-        return (*NEEDED, *(name for name in self._metadata if name not in NEEDED))
+        return (*NEEDED, *(name for name in self.metadata if name not in NEEDED))
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadRecord]]:
         table, bad = parse(batch.column("value"), self._format, self._fields)
@@ -52,7 +52,7 @@ class Typing:
         records = [_bad_record(batch, one) for one in bad]
         rest = batch.take(_others(len(batch), bad)) if bad else batch
         columns = [_whole(column) for column in table.columns]
-        columns += [rest.column(name) for name in self._metadata]
+        columns += [rest.column(name) for name in self.metadata]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), records
 
 

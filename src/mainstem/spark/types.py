@@ -37,4 +37,6 @@ def arrow_type(kind: spark.DataType) -> pa.DataType:
         return pa.list_(arrow_type(kind.elementType))
     if isinstance(kind, spark.StructType):
         return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind.fields])
+    if isinstance(kind, spark.MapType):
+        return pa.map_(arrow_type(kind.keyType), arrow_type(kind.valueType))
     raise InvalidRequest(f"values of type {kind.simpleString()} cannot be read; use STRING and convert them")
