@@ -21,7 +21,13 @@ def wall_ms():
 
 
 def status(**changes):
-    facts = {"pipeline": "orders", "run": "r1", "state": "running", "started_ms": 0, "at_ms": wall_ms()}
+    facts = {
+        "pipeline": "orders",
+        "run": "r1",
+        "state": "running",
+        "started_ms": 0,
+        "at_ms": wall_ms() + 600_000,
+    }
     facts |= {"host": "here", "pid": 7, "master": "local[*]", "files": (), "checkpoints": ""}
     return RunStatus(**(facts | changes))
 
