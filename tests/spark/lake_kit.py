@@ -2,6 +2,8 @@
 
 import json
 
+from spark_kit import new_name
+
 from mainstem.pipeline.jobs import JobRun, job_of
 
 ONCE = {"availableNow": True}
@@ -16,7 +18,7 @@ def start_job(house, kind, checkpoint, trigger=None, **options):
     run = JobRun(
         house.spark,
         {"kafka.bootstrap.servers": house.address},
-        "test",
+        new_name("job"),
         given,
         str(checkpoint),
         trigger,

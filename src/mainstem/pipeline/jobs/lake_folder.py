@@ -7,6 +7,7 @@
       _lake/lock                                         held by the one who writes
       _lake/staging/                                     a batch that is being written
       _lake/swap/                                        a folder that is about to be exchanged
+      _lake/old/                                         folders that were, for those who list them just now
 
 The rule: a listing holds each row once, whenever it is made.
 
@@ -15,7 +16,9 @@ The rule: a listing holds each row once, whenever it is made.
   crash, renames those that are left, and only then `held` says that they can be read.
 - A batch that Spark repeats is known by (query, batch). One of another query must begin where the lake ends.
 - Folders of a partition are replaced whole, by exchanging two names in one step of the kernel: the old folder
-  with many small files, and a new one with links to what stays and the files that replace the others.
+  with many small files, and a new one with links to what stays and the files that replace the others. The old
+  one stays for some minutes under another name: a listing that had begun ends as it would have. Who listed
+  before and opens a file after the exchange is told that it is gone, and lists again.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +41,7 @@ from mainstem.model.errors import InvalidRequest, NotSupported
 Positions = dict[str, dict[str, int]]  # the next offset by topic and partition, as Spark's source writes it
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+LISTING_S = 600.0  # no listing of a folder takes longer
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +69,7 @@ class Lake:
         self._own = self.folder / "_lake"
         self.staging = self._own / "staging"
         self._swap = self._own / "swap"
+        self._old = self._own / "old"
         self._state = self._own / "state.json"
 
     @property
@@ -101,6 +107,7 @@ class Lake:
         for leftover in (self.staging, self._swap):
             if leftover.exists():
                 shutil.rmtree(leftover)
+        self._forget_old()
         return state
 
     def publish(self, state: State) -> State:
@@ -153,7 +160,15 @@ class Lake:
         _sync(fresh)
         exchange(fresh, leaf)
         _sync(leaf.parent)
+        self._old.mkdir(exist_ok=True)
+        fresh.rename(self._old / stem)
         shutil.rmtree(self._swap)
+
+    def _forget_old(self) -> None:
+        now_s = time.time()  # noqa: TID251 - beside times of files
+        for folder in self._old.iterdir() if self._old.exists() else ():
+            if now_s - folder.stat().st_ctime > LISTING_S:
+                shutil.rmtree(folder)
 
     def _settled(self, state: State) -> State:
         done = msgspec.structs.replace(state, moves=[], held=state.positions)
