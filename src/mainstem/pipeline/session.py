@@ -66,4 +66,13 @@ def spark_session(
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN" if log_file else "ERROR")
+    _hush_pyspark()
     return session
+
+
+def _hush_pyspark() -> None:
+    """It also prints errors that it raises; whoever catches one says it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
