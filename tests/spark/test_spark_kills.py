@@ -15,6 +15,9 @@ def checked(done) -> set[str]:
     return {name for name, check in done.verdict.checks.items() if check.checked}
 
 
+@pytest.mark.timeout(
+    600
+)  # two drivers are started, which takes a minute each on a machine that is overloaded
 def test_every_row_is_counted_once_whatever_is_killed(tmp_path: Path):
     plan = SparkPlan(
         tmp_path / "torture", SEED, rows=20_000, kills=3, triggers=10, cluster=False, with_firsts=False

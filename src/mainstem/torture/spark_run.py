@@ -52,7 +52,7 @@ class SparkPlan:
     seed: int
     rows: int = 1_000_000
     kills: int = 20
-    triggers: int = 80  # about: so many take all rows
+    triggers: int = 60  # about: so many take all rows
     cluster: bool = True
     with_firsts: bool = True  # the third query, too
 
