@@ -23,12 +23,13 @@ DEAD_SUFFIX = ".dead"  # of topics for records that could not be read
 HINT = "Records were deleted, by retention or with the topic; failOnDataLoss=false goes on without them"
 
 
-def find_places(client: Client, topics: Topics) -> list[TopicPartition]:
-    """The partitions that are read, as they are now."""
+def find_places(client: Client, topics: Topics) -> dict[TopicPartition, bytes]:
+    """The partitions that are read, as they are now, each with the id of its topic."""
     if topics.assigned:
         places = [TopicPartition(topic, index) for topic, indexes in topics.assigned for index in indexes]
+        ids = {topic: client.topic(topic).id for topic, _ in topics.assigned}
         client.by_leader(places)  # which says what is missing
-        return places
+        return {place: ids[place.topic] for place in places}
     if topics.pattern:
         try:
             pattern = re.compile(topics.pattern)
@@ -39,9 +40,8 @@ def find_places(client: Client, topics: Topics) -> list[TopicPartition]:
         names = [name for name in found if pattern.fullmatch(name)]
     else:
         names = sorted(set(topics.names))
-    return [
-        TopicPartition(name, partition.index) for name in names for partition in client.topic(name).partitions
-    ]
+    told = [client.topic(name) for name in names]
+    return {TopicPartition(one.name, partition.index): one.id for one in told for partition in one.partitions}
 
 
 def positions(
@@ -149,9 +149,11 @@ def within(
         if first <= offset <= end:
             found[place] = offset
             continue
-        lost = f"{place}: offset {offset} is asked for, and there are {first} to {end}"
         if fail_on_data_loss:
-            raise DataLost(f"{lost}. {HINT}")
+            gone = (
+                f"offsets {offset} to {first - 1} are gone" if offset < first else f"nothing is at {offset}"
+            )
+            raise DataLost(f"{place}: {gone}; it begins at {first} and ends before {end}. {HINT}")
         events.warning("records are gone", place=str(place), asked=offset, first=first, end=end)
         found[place] = first if offset < first else end
     return found

@@ -11,6 +11,7 @@ from mainstem.client import codes
 from mainstem.client.ahead import Ahead
 from mainstem.client.client import EARLIEST, Client
 from mainstem.client.cluster import Fetched, FetchLimits
+from mainstem.client.patience import patiently
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import DataLost
 from mainstem.model.logs import get_log
@@ -76,7 +77,7 @@ def _set_aside(piece: Range, options: ReadOptions, bad: Sequence[BadRecord]) -> 
     """With a client of its own: that of the reader has a request under way."""
     topic = options.dead_letter_topic or piece.place.topic + DEAD_SUFFIX
     with Client(options.settings) as client:
-        send(client, topic, piece.place, bad)
+        patiently(lambda: send(client, topic, piece.place, bad), options.patience_s)
     events.warning("records could not be read", place=str(piece.place), records=len(bad), sent_to=topic)
 
 

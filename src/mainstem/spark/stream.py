@@ -50,6 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Json | None = None
         self._target: dict[TopicPartition, int] | None = None  # of a run that ends with what is there now
         self._has_planned = False  # a trigger, in this process
+        self._ids: dict[TopicPartition, bytes] = {}  # of the topics, as far as they were seen by this process
+        self._anew: set[TopicPartition] = set()  # of topics that were made anew since the last trigger
         self._client: Client | None = None
 
     # --- asked on the driver ---------------------------------------------------------------------
@@ -71,6 +73,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next trigger goes. Before PySpark 4.2 it is not told where that starts."""
         if start is None and self._request.start.everywhere == LATEST:
             self.initialOffset()  # first, or it would lie behind the end
+        self._anew.clear()
         end: Positions = self._target if self._target is not None else self._ends()
         if start is not None:
             end = self._reached(positions_from_json(start), end, limit)
@@ -91,7 +94,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         upto, client = positions_from_json(end), self._driver()
 
         def look() -> dict[TopicPartition, int]:
-            since = beginnings(client, positions_from_json(start), upto, request.read.fail_on_data_loss)
+            begun = positions_from_json(start)
+            kept = {place: offset for place, offset in begun.items() if place not in self._anew}
+            since = beginnings(client, kept, upto, request.read.fail_on_data_loss)
             return within(client, since, fail_on_data_loss=request.read.fail_on_data_loss)
 
         since = patiently(look, request.read.patience_s)
@@ -122,6 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _reached(self, begun: Positions, end: Positions, limit: ReadLimit | None) -> Positions:
         """As far of the way to the end as one trigger may go."""
+        begun = {place: offset for place, offset in begun.items() if place not in self._anew}
         self._refuse_lost(begun, end)
         careful, patience_s = self._request.read.fail_on_data_loss, self._request.read.patience_s
         begun = patiently(partial(beginnings, self._driver(), begun, end, careful), patience_s)
@@ -142,6 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         def look() -> dict[TopicPartition, int]:
             client = self._driver()
             places = find_places(client, self._request.topics)
+            self._notice_anew(places)
             return positions(client, places, bound, committed=self._request.read.committed)
 
         return patiently(look, self._request.read.patience_s)
@@ -155,6 +162,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "the first batch of this query did not end well, and where it began is not known any more; "
                 "start again with a new checkpoint, or with startingOffsets as JSON"
             )
+
+    def _notice_anew(self, places: Mapping[TopicPartition, bytes]) -> None:
+        """A topic with another id than before has nothing of what was there, however much it holds.
+
+        Only while a query runs: a checkpoint tells offsets alone.
+        """
+        anew = {place for place, id in places.items() if self._ids.get(place, id) != id}
+        if anew and self._request.read.fail_on_data_loss:
+            raise DataLost(
+                f"{', '.join(sorted(map(str, anew)))}: the topic was deleted and made anew. {HINT}"
+            )
+        if anew:
+            events.warning("topics were made anew", places=sorted(map(str, anew)))
+        self._anew |= anew
+        self._ids.update(places)
 
     def _refuse_lost(self, begun: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
         """A topic that is gone, or was made anew, ends the query, unless losses are allowed."""

@@ -108,7 +108,8 @@ class Stager:
     def _place(self, topic: str, partition: int | None, key: bytes | None) -> TopicPartition:
         count = self._partitions.get(topic)
         if count is None:
-            count = self._partitions[topic] = len(self._client.topic(topic, create=True).partitions)
+            found = patiently(lambda: self._client.topic(topic, create=True), self._options.patience_s)
+            count = self._partitions[topic] = len(found.partitions)
         if partition is None:
             partition = self._sticky % count if key is None else partition_of(key, count)
         elif not 0 <= partition < count:

@@ -72,3 +72,11 @@ def test_pieces_cover_ranges_exactly(end, parts, most):
 def test_a_cut_stays_within(start, end):
     cut = Range(A, 5, 15).cut(start, end)
     assert list(range(cut.start, cut.end)) == [i for i in range(5, 15) if start <= i < end]
+
+
+def test_what_records_weigh_can_be_limited_too():
+    start, end = {A: 0, B: 0}, {A: 1000, B: 100}
+    reached = limited(start, end, 11_000, {A: 10, B: 1000})  # 10 kB and 100 kB wait
+    assert reached == {A: 100, B: 10}
+    assert limited(start, end, 200_000, {A: 10, B: 1000}) == end
+    assert limited(start, end, 1, {A: 10, B: 1000}) == {A: 1, B: 1}  # or it would never go on
