@@ -39,7 +39,7 @@ class Task:
     topic: str
     rows: int  # that the job must see, no more and no less
     folder: str  # for checkpoints; a sink finds the rows to write in `feed` there
-    rows_per_trigger: int = 0
+    rows_per_trigger: int = 0  # 0: all that is there in one
 
 
 Figures = dict[str, float]
@@ -103,7 +103,9 @@ JOBS: dict[str, Callable[[SparkSession, Task], Figures]] = {
 
 
 def streamed(spark: SparkSession, task: Task, *, typed: bool) -> DataFrame:
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(task.rows_per_trigger)}
+    options = {"startingOffsets": "earliest"}
+    if task.rows_per_trigger:
+        options["maxOffsetsPerTrigger"] = str(task.rows_per_trigger)
     return frame_of(spark, task.reader, task.address, task.topic, typed=typed, stream=options)
 
 

@@ -1,6 +1,7 @@
 """Spark streams what a topic holds and ends (AvailableNow), in triggers of a million rows.
 
-The connector streams in the Spark that it was made for. Ours runs in the newest, and in that one beside it.
+The connector streams in the Spark that it was made for. Ours runs in the newest, and in that one beside it;
+there a Python source cannot bound a trigger, so it reads all in one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def measure(
         topic = lab.topics[OURS] = "spark-stream"
         fill(server, topic, rows, record_bytes)
         lab.wait_merged(server)  # all runs read the same files
-    task = {"job": job, "topic": topic, "rows": rows, "rows_per_trigger": rows // triggers}
+    most = 0 if side == OURS_OLDER else rows // triggers
+    task = {"job": job, "topic": topic, "rows": rows, "rows_per_trigger": most}
     session, is_new = session_of(lab, side, older=True)
     if is_new:
         for _ in range(WARM_RUNS_QUICK if lab.quick else WARM_RUNS):
@@ -48,7 +50,7 @@ def scenario(
         title=title,
         conditions=f"AvailableNow, local[2], {rows:,} rows in {PARTITIONS} partitions, {rows // triggers:,} "
         "to a trigger, start of the query included; a session for each side, warm; the connector in PySpark "
-        f"{spark_python.VERSION}, {OURS_OLDER} too",
+        f"{spark_python.VERSION}; {OURS_OLDER} all in one trigger",
         sides=(OURS, TUNED, CONNECTOR, OURS_OLDER),
         bars=(
             Bar("rows_per_s", "at least", least, "MUST", CONNECTOR),
