@@ -9,6 +9,7 @@ from bench.scenarios import (
     latency,
     many_topics,
     merge,
+    pipeline_start,
     produce,
     produce_raw,
     ready,
@@ -35,4 +36,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *spark_stream.SCENARIOS,
     *spark_history.SCENARIOS,
     *spark_sink.SCENARIOS,
+    *pipeline_start.SCENARIOS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from bench.report import Outcome, as_json, markdown, table
@@ -118,6 +119,20 @@ def test_scenarios_have_unique_names_and_their_bars_name_a_side_they_run():
     for scenario in SCENARIOS:
         assert scenario.sides[0] == OURS
         assert all(bar.peer is None or bar.peer in scenario.sides for bar in scenario.bars), scenario.name
+        assert all(bar.side in scenario.sides for bar in scenario.bars), scenario.name
+
+
+def test_bar_can_be_about_another_side_of_ours_and_says_so():
+    measured = [*runs([300], [100]), Run(0, "mainstem-older", {"rate": 150})]
+    bar = Bar("rate", "at least", None, "REPORT", KAFKA, side="mainstem-older")
+    verdict = judge(bar, measured)
+    assert verdict is not None
+    assert verdict.values == (1.5,)
+    own = judge(Bar("rate", "at least", 100, "MUST", side="mainstem-older"), measured)
+    assert own is not None
+    assert own.value == 150
+    text = table([Outcome(replace(SCENARIOS[0], bars=(bar,)), measured)])
+    assert "| rate of mainstem-older | 150 | 100 |" in text
 
 
 def test_a_bar_that_not_even_the_load_reaches_is_told_from_one_that_was_missed():
