@@ -1,0 +1,142 @@
+"""Changes into PostgreSQL: a batch is one transaction, which notes its number too, so that it is known again.
+
+Rows go by COPY into a temporary table and from there by one statement. If that fails because of what a row
+holds, halves are tried, each in a savepoint, until the bad rows stand alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from mainstem.model.errors import MainstemError
+from mainstem.model.logs import get_log
+from mainstem.pipeline.jobs.sync_address import hidden
+from mainstem.pipeline.jobs.sync_changes import Changes, csv_of
+from mainstem.pipeline.jobs.sync_table import BATCHES, KEYS, ROWS, Connection, Table, names
+
+events = get_log(__name__)
+
+# Classes of errors that are a row's fault: cardinality, data, constraints, views, limits, and triggers'.
+OF_ROWS = ("21", "22", "23", "44", "54", "P0")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+
+Bad = Sequence[tuple[int, str]]
+
+
+class DatabaseGone(MainstemError):
+    """It does not answer, or refuses what has nothing to do with a row."""
+
+
+def connect(url: str) -> Connection:
+    """The password may also come from $PGPASSWORD or ~/.pgpass, as for PostgreSQL's own programs."""
+    try:
+        connection = psycopg.connect(
+            url, autocommit=True, application_name="mainstem sync", connect_timeout=10
+        )
+        connection.execute("SET TIME ZONE 'UTC'")
+    except psycopg.Error as error:
+        raise DatabaseGone(f"{hidden(url)}: {hidden(str(error)).strip()}") from None
+    return connection
+
+
+class Applier:
+    """One connection, made anew when it breaks. `set_aside` is told of bad rows before the batch counts."""
+
+    def __init__(self, url: str, table: Table, patience_s: float, set_aside: Callable[[Bad], None]) -> None:
+        self._url = url
+        self._table = table
+        self._patience_s = patience_s
+        self._set_aside = set_aside
+        self._connection: Connection | None = None
+
+    def apply(self, query: str, batch_id: int, changes: Callable[[], Changes]) -> bool:
+        """Whether it was new. A database that is away is waited for: what is half done is undone there."""
+        deadline, pause_s = time.monotonic() + self._patience_s, FIRST_PAUSE_S
+        while True:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = connect(self._url)
+                return self._transaction(self._connection, query, batch_id, changes)
+            except (DatabaseGone, psycopg.OperationalError) as error:
+                self.close()
+                why = hidden(str(error)).strip()
+                if time.monotonic() + pause_s > deadline:
+                    raise DatabaseGone(f"batch {batch_id}: {why}") from None
+                events.warning("the database is waited for", batch=batch_id, why=why)
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _transaction(
+        self, connection: Connection, query: str, batch_id: int, changes: Callable[[], Changes]
+    ) -> bool:
+        table = self._table
+        with connection.transaction():
+            last = sql.SQL("SELECT batch FROM {} WHERE query = %s FOR UPDATE").format(sql.Identifier(BATCHES))
+            known = connection.execute(last, [query]).fetchone()
+            if known is not None and known[0] >= batch_id:
+                events.event("batch was applied before", batch=batch_id)
+                return False
+            # A violation must show up at its row, not at the end of the transaction.
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            found = changes()
+            connection.execute(table.temporary(ROWS, table.fields.names))
+            bad = list(found.bad)
+            for at, why in _put(connection, ROWS, found.upserts, table.upsert()):
+                bad.append((found.upsert_rows[at], why))
+            if table.keys and found.deletes.num_rows:
+                connection.execute(table.temporary(KEYS, table.keys))
+                for at, why in _put(connection, KEYS, found.deletes, table.delete()):
+                    bad.append((found.delete_rows[at], why))
+            if bad:
+                self._set_aside(sorted(bad))
+            note = sql.SQL(
+                "INSERT INTO {} (query, batch) VALUES (%s, %s) "
+                "ON CONFLICT (query) DO UPDATE SET batch = EXCLUDED.batch, at = now()"
+            )
+            connection.execute(note.format(sql.Identifier(BATCHES)), [query, batch_id])
+        return True
+
+
+def _put(
+    connection: Connection, into: str, rows: pa.Table, statement: sql.Composed
+) -> Iterator[tuple[int, str]]:
+    """The rows that were refused, each with the reason; all others are in."""
+    waiting = [(0, rows.num_rows)] if rows.num_rows else []  # stretches, the first on top
+    while waiting:
+        start, size = waiting.pop()
+        try:
+            with connection.transaction():
+                _copy(connection, into, rows.slice(start, size))
+                connection.execute(statement)
+        except psycopg.Error as error:
+            if (error.sqlstate or "")[:2] not in OF_ROWS:
+                raise
+            if size == 1:
+                yield start, _reason(error)
+            else:
+                half = size // 2
+                waiting += [(start + half, size - half), (start, half)]
+
+
+def _copy(connection: Connection, into: str, rows: pa.Table) -> None:
+    connection.execute(sql.SQL("TRUNCATE {}").format(sql.Identifier(into)))
+    head = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(
+        sql.Identifier(into), names(rows.column_names)
+    )
+    with connection.cursor() as cursor, cursor.copy(head) as copy:
+        copy.write(csv_of(rows))
+
+
+def _reason(error: psycopg.Error) -> str:
+    told = [error.diag.message_primary or str(error), error.diag.message_detail or ""]
+    return ". ".join(part for part in told if part)
