@@ -17,6 +17,7 @@ from mainstem.cli.main import cli
 from mainstem.model.records import Record
 
 NOON = datetime.datetime.fromtimestamp(T0_MS / 1000, datetime.UTC)
+COMMAND = (sys.executable, "-c", "from mainstem.cli.main import main; main()", "sql")
 REGIONS = ("north", "south")
 
 
@@ -115,6 +116,7 @@ def test_a_record_that_cannot_be_read_is_a_row_of_nulls_and_is_sent_nowhere(sql,
     done = sql("select id, _partition, _offset, _value from {orders} where id is null", "--format", "json")
 
     assert rows(done) == [{"id": None, "_partition": 1, "_offset": 40, "_value": "no json"}]
+    assert "1 of 101 values looked at are no JSON objects" in done.stderr
     listed = CliRunner().invoke(cli, ["topic", "ls", "--json", "-b", shared_broker.kafka]).stdout
     assert topics["orders"].strip("`") in listed
     assert topics["orders"].strip("`") + ".dead" not in listed
@@ -212,7 +214,7 @@ def test_what_spark_alone_finds_wrong_is_one_line(sql):
     assert "no_such_function" in done.stderr
     assert "CAST_INVALID_INPUT" in failed.stderr
     for said in (done.stderr, failed.stderr):
-        assert len(said.splitlines()) == 1
+        assert len(said.splitlines()) == 2  # the other one is about a message that is no JSON
         assert "at org.apache" not in said
 
 
@@ -220,6 +222,26 @@ def test_unchecked_lets_spark_decide(sql):
     done = sql("describe {orders}", "--unchecked", "--format", "json")
 
     assert {"col_name": "amount", "data_type": "double", "comment": None} in rows(done)
+
+
+def test_the_command_alone_prints_its_result_and_nothing_else(topics, shared_broker):
+    """In a process and a Spark of its own, whose start says a lot; without a cache for classes."""
+    done = subprocess.run(
+        [
+            *COMMAND,
+            f"select count(*) as n from {topics['orders']}",
+            "--format",
+            "json",
+            "-b",
+            shared_broker.kafka,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "XDG_CACHE_HOME": "/dev/null/none"},
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, '{"n": 101}\n', "")
 
 
 # --- errors that come before Spark starts: with a Java that is not there, starting it would fail ---
@@ -296,7 +318,7 @@ def test_flags_that_make_no_sense_are_refused_before_spark_starts(tmp_path, topi
 
 def test_without_java_one_line_says_what_to_install(shared_broker):
     done = subprocess.run(
-        [sys.executable, "-c", "from mainstem.cli.main import main; main()", "sql", "select 1"],
+        [*COMMAND, "select 1"],
         capture_output=True,
         text=True,
         timeout=60,

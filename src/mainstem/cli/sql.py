@@ -100,8 +100,8 @@ def command(client: Client, **flags: Any) -> None:
     query = _query_text(wish)
     _require(wish)
     prepared = _prepare(client, wish, query)
-    for topic in prepared.empty:
-        remark(f"{topic} holds no messages there: its columns are key and value; --schema names others")
+    for said in prepared.remarks:
+        remark(said)
     result = _answer(client, wish, prepared)
     _show(result, wish, query)
 

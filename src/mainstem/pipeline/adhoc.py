@@ -45,11 +45,16 @@ class QueryError(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class TopicColumns:
-    """What is known of a topic's rows. `fields` are those of the values, with Spark's types."""
+    """What is known of a topic's rows. `fields` are those of the values, with Spark's types.
+
+    `misfits` are values, of those `seen`, that are no JSON objects among others that are.
+    """
 
     topic: str
     format: Literal["json", "text"]
     fields: Mapping[str, str]
+    misfits: int = 0
+    seen: int = 0
 
     @property
     def all(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ class Prepared:
     plans: tuple[adhoc.TopicPlan, ...]
     starts: Offsets
     ends: Offsets
-    empty: tuple[str, ...]  # topics without a message, whose columns nothing tells
+    remarks: tuple[str, ...]  # what people should know about the topics
 
 
 def prepare(client: Client, asked: Asked, range_of: RangeOf) -> Prepared:
@@ -53,7 +53,20 @@ def prepare(client: Client, asked: Asked, range_of: RangeOf) -> Prepared:
         _check_columns(parsed, known, empty)
     plans = adhoc.plan_all(known.values()) if parsed is None else adhoc.plan(parsed, known)
     query = parsed.query if parsed is not None else asked.query
-    return Prepared(query, plans, starts, ends, empty)
+    return Prepared(query, plans, starts, ends, tuple(_remarks(known, plans, empty)))
+
+
+def _remarks(
+    known: Mapping[str, adhoc.TopicColumns], plans: Sequence[adhoc.TopicPlan], empty: Sequence[str]
+) -> Iterator[str]:
+    for topic in empty:
+        yield f"{topic} holds no messages there: its columns are key and value; --schema names others"
+    for one in (known[plan.topic] for plan in plans if plan.format == "json" and plan.fields):
+        if one.misfits:
+            yield (
+                f"{one.topic}: {one.misfits} of {one.seen:,} values looked at are no JSON objects; "
+                "such messages are rows of nulls"
+            )
 
 
 def _parsed(asked: Asked, there: Collection[str]) -> adhoc.Parsed | None:

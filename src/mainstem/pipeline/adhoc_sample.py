@@ -41,7 +41,9 @@ def columns_of(topic: str, values: list[bytes]) -> TopicColumns:
     # Spark does not tell names apart by case: the first one stands.
     by_lower = {name.lower(): name for name in reversed(fields)}
     kept = {name: kind for name, kind in fields.items() if by_lower[name.lower()] == name}
-    return TopicColumns(topic, "json", kept) if kept else text_columns(topic)
+    if not kept:
+        return text_columns(topic)
+    return TopicColumns(topic, "json", kept, len(values) - len(objects), len(values))
 
 
 def _values(client: Client, place: TopicPartition, first: int, end: int) -> list[bytes]:

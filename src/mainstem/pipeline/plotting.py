@@ -161,7 +161,7 @@ def draw(chart: Chart, path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 5), dpi=100)
     try:
         (_draw_lines if chart.kind == "line" else _draw_bars)(axes, chart)
-        axes.set_title(textwrap.fill(chart.title, 95), fontsize=9, loc="left")
+        axes.set_title(textwrap.fill(chart.title, 115), fontsize=9, loc="left")
         axes.set_xlabel(chart.x_label)
         axes.set_ylabel(chart.y_label)
         axes.grid(axis="y", alpha=0.3)

@@ -181,6 +181,7 @@ def test_values_that_are_mostly_objects_have_fields():
 
     assert found.format == "json"
     assert found.fields == {"id": "DOUBLE", "at": "TIMESTAMP"}
+    assert (found.misfits, found.seen) == (1, 3)
 
 
 @pytest.mark.parametrize(
