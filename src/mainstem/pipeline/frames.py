@@ -67,7 +67,11 @@ class Frames:
 
     def _add(self, part: Part, wave: int, targets: Mapping[str, Source]) -> None:
         if isinstance(part, Function):
-            self._spark.udf.register(part.name, part.function, part.returns)
+            from pyspark.sql import functions
+
+            # Arrow for functions would need pandas, and Spark warns where it is not there.
+            plain = functions.udf(part.function, part.returns, useArrow=False)
+            self._spark.udf.register(part.name, plain)
         elif isinstance(part, Source):
             self._name(part.name, self._source(part))
         elif isinstance(part, Insert):

@@ -31,15 +31,14 @@ def start(
     if not output.frame.isStreaming:
         write(output, pipeline, broker, "", replace=True)
         return None
+    mode = OUTPUTS[text(options, "output", "append").lower()]
     if goes_to_topic(output):
-        rows = _counted(rows_of(output))
-        writer = rows.writeStream.format("mainstem").options(**_sink(options, broker))
+        writer = _topic_writer(_counted(rows_of(output)), _sink(options, broker), mode)
     else:
         writer = _table_writer(output, pipeline)
     trigger: dict[str, Any] = (
         {"availableNow": True} if once else {"processingTime": text(options, "trigger", LIVE_TRIGGER)}
     )
-    mode = OUTPUTS[text(options, "output", "append").lower()]
     writer = writer.queryName(output.name).option("checkpointLocation", checkpoint)
     return writer.outputMode(mode).trigger(**trigger).start()
 
@@ -101,6 +100,17 @@ def _counted(frame: DataFrame) -> DataFrame:
 def _sink(options: Options, broker: Mapping[str, str]) -> dict[str, str]:
     topic = {"topic": text(options, "topic")} if "topic" in options else {}
     return {**broker, **passed_on(options), **topic}
+
+
+def _topic_writer(rows: DataFrame, sink: Mapping[str, str], mode: str) -> DataStreamWriter:
+    if mode == "append":
+        return rows.writeStream.format("mainstem").options(**sink)
+
+    # Spark lets no Python sink take changes; a function may, and gets the number to write them once by.
+    def publish(changes: DataFrame, batch: int) -> None:
+        changes.write.format("mainstem").options(**sink, batchId=str(batch)).mode("append").save()
+
+    return rows.writeStream.foreachBatch(publish)
 
 
 def _table_writer(output: Output, pipeline: Pipeline) -> DataStreamWriter:

@@ -20,7 +20,7 @@ def per_message(raw: DataFrame, function: Callable[[Message], Any], topic: str) 
     """`topic` is for messages that the function does not send elsewhere."""
     from pyspark.sql import functions
 
-    call = functions.udf(_caller(function, topic), ROW)
+    call = functions.udf(_caller(function, topic), ROW, useArrow=False)
     names = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
     rows = raw.select(functions.explode(call(*[functions.col(name) for name in names])).alias("row"))
     return rows.select("row.*")

@@ -49,6 +49,7 @@ NAMES = (
     "deadLetterTopic",
     "badRecords",
     "topic",
+    "batchId",
     "checkpointLocation",
     "brokerTimeoutMs",
 )

@@ -59,16 +59,26 @@ class BatchWriter(DataSourceArrowWriter):
         """Nothing to do: nobody sees what was staged."""
 
 
+class NumberedWriter(BatchWriter):
+    """One batch of a stream, written by its `foreachBatch`: once, however often Spark calls that."""
+
+    def __init__(self, options: WriteOptions, batch: int) -> None:
+        super().__init__(options)
+        self._batch = batch
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return StagedByTask(_query_of_task(), _stage(iterator, self._options))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _publish(messages, self._batch, self._options)
+
+
 class StreamWriter(StreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        context = TaskContext.get()
-        query = context.getLocalProperty(QUERY_ID) if context is not None else None
-        if not query:
-            raise InvalidRequest("this is not a task of a streaming query: it has no query id")
-        return StagedByTask(f"spark-{query}", _stage(iterator, self._options))
+        return StagedByTask(_query_of_task(), _stage(iterator, self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _publish(messages, batchId, self._options)
@@ -82,6 +92,14 @@ class RowStreamWriter(StreamWriter):
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         return super().write(batches_of(iterator))
+
+
+def _query_of_task() -> str:
+    context = TaskContext.get()
+    query = context.getLocalProperty(QUERY_ID) if context is not None else None
+    if not query:
+        raise InvalidRequest("this is not a task of a streaming query: it has no query id")
+    return f"spark-{query}"
 
 
 def _stage(

@@ -22,7 +22,7 @@ from mainstem.model.errors import InvalidRequest
 from mainstem.spark.batch import BatchReader
 from mainstem.spark.options import Options
 from mainstem.spark.request import ReadRequest, row_ddl
-from mainstem.spark.sink import BatchWriter, RowStreamWriter, StreamWriter, write_options
+from mainstem.spark.sink import BatchWriter, NumberedWriter, RowStreamWriter, StreamWriter, write_options
 from mainstem.spark.stream import StreamReader
 from mainstem.spark.versions import HAS_FILTERS, HAS_LIMITS, ROWS_TO_STREAMS
 from mainstem.spark.writing import WriteOptions, check_columns
@@ -55,7 +55,13 @@ class MainstemSource(DataSource):
         return StreamReader(ReadRequest.of(options, "stream", schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return BatchWriter(self._write_options(schema, overwrite))
+        options = self._write_options(schema, overwrite)
+        batch = Options(self.options).text("batchId").strip()
+        if not batch:
+            return BatchWriter(options)
+        if not batch.isdecimal():
+            raise InvalidRequest(f"batchId is the number that foreachBatch gets, not {batch!r}")
+        return NumberedWriter(options, int(batch))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         return (RowStreamWriter if ROWS_TO_STREAMS else StreamWriter)(self._write_options(schema, overwrite))
