@@ -16,7 +16,7 @@ HOT := $(PXD) $(PXD:.pxd=.py)
 .NOTPARALLEL:
 
 help:
-	@echo "make run          start a broker on loopback and show how to use it (ARGS=\"--for 60\": a live minute)"
+	@echo "make run          start a broker on loopback with a sample pipeline (ARGS=\"--for 60\": a live minute)"
 	@echo "make test         run the tests (ARGS=\"-k words\" for some)"
 	@echo "make lint         style, types, import rules, budgets"
 	@echo "make format       bring the code into house style"
@@ -24,7 +24,8 @@ help:
 	@echo "make test-peers   tests that need Java programs, by hand"
 	@echo "make clean        remove everything that make made"
 
-run: $(VENV)/.compiled
+run: $(VENV)/.run $(VENV)/.compiled
+	@sh tools/java.sh
 	@$(BIN)/mainstem demo $(ARGS)
 
 test: $(VENV)/.test $(VENV)/.compiled
@@ -73,7 +74,12 @@ $(VENV)/.compiled: $(VENV)/.base $(HOT)
 	else echo "No C compiler here: hot modules run uncompiled, slower (see mainstem doctor)"; fi
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(VENV)/.base
+$(VENV)/.run $(VENV)/.test $(VENV)/.lint $(VENV)/.bench: $(VENV)/.base
+
+$(VENV)/.run:
+	@echo "Fetching Spark, 450 MB, for the sample's pipeline"
+	@$(PIP) --no-build-isolation --editable '.[demo,spark]'
+	@touch $@
 
 $(VENV)/.test:
 	@$(PIP) --no-build-isolation --editable '.[demo,test]'

@@ -12,7 +12,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get install -y -qq "$package" >/dev/null 2>&1 || {
         apt-get update -qq
         apt-get install -y -qq "$package" >/dev/null 2>&1
-    } || echo "Java 17 could not be installed: tests with Spark will be skipped" >&2
+    } || echo "Java 17 could not be installed: what needs Spark is left out" >&2
 else
-    echo "Spark needs Java 17: sudo apt install $package (without it, its tests are skipped)" >&2
+    echo "Spark needs Java 17: sudo apt install $package (without it, what needs Spark is left out)" >&2
 fi

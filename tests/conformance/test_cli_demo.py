@@ -13,7 +13,7 @@ import mainstem
 from mainstem.testing import Broker
 
 PROGRAM = [sys.executable, "-c", "from mainstem.cli.main import main; main()", "demo"]
-FREE = ["--listen", "kafka=127.0.0.1:0", "--listen", "http=127.0.0.1:0"]
+FREE = ["--no-sample", "--listen", "kafka=127.0.0.1:0", "--listen", "http=127.0.0.1:0"]
 
 
 @pytest.fixture

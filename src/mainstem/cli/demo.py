@@ -10,7 +10,9 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,19 +20,21 @@ import click
 from mainstem.cli.groups import Above, examples
 from mainstem.cli.settings import settings_options
 from mainstem.config import Config
-from mainstem.model.errors import InvalidConfig, MainstemError
+from mainstem.model.errors import InvalidConfig, MainstemError, NotSupported
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from mainstem.app import App
 
-TOPIC = "mainstem-demo-orders"  # nobody else has one of this name
 PARTITIONS = 4
+RETENTION_MS = 3_600_000  # of the sample's orders: it may run for days
 STREAM = "mainstem.cli.demo_stream"  # the program that sends and reads
 REFRESH_S = 0.5
+PIPELINE_ENDS_S = 60.0
 LINE_EVERY_S = 5.0  # without a terminal
 DEFAULT_RATE = 5000
+ENDLESS_RATE = 100  # without --for: something to look at, not a load
 SECONDS = Above(0)
 
 
@@ -56,9 +60,17 @@ SECONDS = Above(0)
     show_default=True,
     help="Orders a second, with --for.",
 )
+@click.option(
+    "--sample/--no-sample",
+    default=True,
+    help="A stream of orders, and a Spark pipeline that computes revenue per minute and region of it.",
+)
 @settings_options
-def command(seconds: float | None, rate: int, config: Config) -> None:
-    """Run a broker with a screen that shows where it is, what to try first, and how fast it goes."""
+def command(seconds: float | None, rate: int, sample: bool, config: Config) -> None:
+    """Run a broker with a screen that shows where it is, what to try first, and how fast it goes.
+
+    The sample's event time runs 60 times as fast as the clock. Its files are in ./mainstem-sample.
+    """
     if seconds is not None and importlib.util.find_spec("confluent_kafka") is None:
         raise click.ClickException(
             "the stream of orders is sent by confluent-kafka, which is not installed here: "
@@ -66,11 +78,41 @@ def command(seconds: float | None, rate: int, config: Config) -> None:
         )
     if seconds is not None and ("kafka" not in config.listeners() or config.security.authentication != "off"):
         raise InvalidConfig("the stream of orders needs a listener `kafka` where nobody has to log in")
-    if not asyncio.run(_run(config, seconds, rate)):
+    is_open = "kafka" in config.listeners() and config.security.authentication == "off"
+    missing = _missing() if sample and is_open else ""
+    if missing:
+        click.echo(f"The sample's pipeline is left out: {missing}", err=True)
+    wanted = Wanted(seconds, rate, sample and is_open and not missing)
+    if not asyncio.run(_run(config, wanted)):
         raise click.exceptions.Exit(1)
 
 
-async def _run(config: Config, seconds: float | None, rate: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    seconds: float | None
+    rate: int
+    sample: bool
+
+    @property
+    def streams(self) -> bool:
+        return self.seconds is not None or self.sample
+
+
+def _missing() -> str:
+    """What the sample needs and is not here, in a line."""
+    from mainstem.pipeline.session import require_spark
+
+    for module in ("confluent_kafka", "pyarrow", "sqlglot"):
+        if importlib.util.find_spec(module) is None:
+            return "pip install 'mainstem[demo,spark]'"
+    try:
+        require_spark()
+    except NotSupported as error:
+        return str(error)
+    return ""
+
+
+async def _run(config: Config, wanted: Wanted) -> bool:
     from mainstem.app import App, tune_process
     from mainstem.cli.demo_screen import verdict_text, welcome
 
@@ -85,12 +127,14 @@ async def _run(config: Config, seconds: float | None, rate: int) -> bool:
         listening = {name: str(where) for name, where in app.listening.items()}
         click.echo(welcome(listening, config.server.data.resolve(), synced=synced))
         with _screen(config) as show:
-            if seconds is None:
+            if not wanted.streams:
                 await _watch(app, stop, show)
                 return True
-            verdict = await _stream(app, seconds, rate, stop, show)
+            verdict = await _stream(app, wanted, stop, show)
+        if wanted.seconds is None:
+            return True
         click.echo(verdict_text(verdict, synced=synced))
-        return not verdict["wrong"]
+        return not verdict["wrong"] and not (verdict.get("pipeline") or {}).get("wrong")
     finally:
         await app.stop()
         click.echo(f"Stopped. The data is in {config.server.data.resolve()}")
@@ -169,14 +213,66 @@ def _value(meter: object) -> float:
 # --- the stream of orders --------------------------------------------------------------------------
 
 
-async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show: Show) -> Mapping[str, Any]:
-    """What flowed, and what is wrong with it."""
+async def _stream(app: App, wanted: Wanted, stop: asyncio.Event, show: Show) -> Mapping[str, Any]:
+    """What flowed, and what is wrong with it. The topics are this run's own: event time begins anew."""
+    from mainstem.cli.demo_sample import FOLDER, ORDERS, REVENUE, write_sample
+
+    kafka = str(app.listening["kafka"])
+    topics = {ORDERS: PARTITIONS, **({REVENUE: 1} if wanted.sample else {})}
+    await _delete(app, topics)
+    for name, partitions in topics.items():
+        await app.broker.create_topic(name, partitions, {"retention.ms": str(RETENTION_MS)})
+    folder = app.config.server.data.resolve().parent / FOLDER
+    pipeline = await _start_pipeline(write_sample(folder), kafka) if wanted.sample else None
+    seconds = wanted.seconds if wanted.seconds is not None else float("inf")
+    rate = wanted.rate if wanted.seconds is not None else min(wanted.rate, ENDLESS_RATE)
+    arguments = [kafka, ORDERS, str(seconds), str(rate), *([str(folder)] if wanted.sample else [])]
+    try:
+        verdict = await _follow(arguments, seconds, stop, show)
+    finally:
+        if pipeline is not None:
+            await _end_pipeline(pipeline, folder)
+    if not verdict["wrong"] and not (verdict.get("pipeline") or {}).get("wrong"):
+        await _delete(app, topics)  # what is wrong stays, to be looked at
+    return verdict
+
+
+async def _delete(app: App, names: Iterable[str]) -> None:
+    from mainstem.broker.admin import delete_topic
+
+    for name in names:
+        if name in app.broker.topics.by_name:
+            await delete_topic(app.broker, app.broker.topics.by_name[name])
+
+
+async def _start_pipeline(file: Path, kafka: str) -> Process:
+    from mainstem.cli.demo_sample import PIPELINE
+
+    code = "from mainstem.cli.main import main; main()"
+    words = ["-b", kafka, "pipeline", "run", str(file), "--name", PIPELINE]
+    with (file.parent / "pipeline.log").open("wb") as log:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, *words, stdout=log, stderr=log, start_new_session=True
+        )
+
+
+async def _end_pipeline(process: Process, folder: Path) -> None:
+    if process.returncode is not None:
+        log = folder / "pipeline.log"
+        lines = log.read_text(errors="replace").splitlines()
+        click.echo(f"The pipeline ended early: {lines[-1] if lines else 'no word'} ({log})", err=True)
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), PIPELINE_ENDS_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _follow(arguments: list[str], seconds: float, stop: asyncio.Event, show: Show) -> Mapping[str, Any]:
     from mainstem.cli.demo_screen import Rates, stream_line, stream_view
 
-    made = TOPIC not in app.broker.topics.by_name
-    if made:
-        await app.broker.create_topic(TOPIC, PARTITIONS)
-    arguments = [str(app.listening["kafka"]), TOPIC, str(seconds), str(rate)]
     # A session of its own: Ctrl-C is for us, and we tell it to come to an end.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", STREAM, *arguments, stdout=PIPE, start_new_session=True
@@ -199,10 +295,6 @@ async def _stream(app: App, seconds: float, rate: int, stop: asyncio.Event, show
         await process.wait()
     if verdict is None:
         raise MainstemError(f"the stream of orders ended without a verdict (exit code {process.returncode})")
-    from mainstem.broker.admin import delete_topic
-
-    if made and not verdict["wrong"]:  # what is wrong stays, to be looked at
-        await delete_topic(app.broker, app.broker.topics.by_name[TOPIC])
     return verdict
 
 

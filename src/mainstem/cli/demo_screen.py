@@ -18,6 +18,7 @@ from mainstem.cli.output import human_ms, printable
 from mainstem.cli.serve import unheard
 
 BARS = "▁▂▃▄▅▆▇█"
+MOST_WRONG = 10  # lines about it
 HISTORY = 30  # as much as fits beside the numbers in 80 columns
 # To be copied as it is: no line is long, none is indented, and there are no single quotes, for the shell.
 FIRST_MESSAGE = """
@@ -118,12 +119,31 @@ def stream_view(report: Mapping[str, object], rates: Rates, seconds: float) -> R
         f"slowest {human_ms(_number(report, 'max_ms'))}"
     )
     past = min(_number(report, "seconds"), seconds)
+    ends = f"{past:.0f} of {seconds:.0f} s; Ctrl-C ends it now, with a verdict"
     return Group(
         table,
+        *pipeline_view(report),
         Text(f"{'latency now':<17}{latency}"),
         Text(f"{'last order':<17}{printable(str(report['last']))}", overflow="ellipsis", no_wrap=True),
-        Text(f"{past:.0f} of {seconds:.0f} s; Ctrl-C ends it now, with a verdict", style="dim"),
+        Text(ends if seconds < float("inf") else "Ctrl-C stops it; the data stays.", style="dim"),
     )
+
+
+def pipeline_view(report: Mapping[str, object]) -> list[RenderableType]:
+    """What Spark makes of the orders, where it does."""
+    found = report.get("pipeline")
+    if not isinstance(found, Mapping):
+        return []
+    if not found["windows"]:
+        return [
+            Text(f"{'pipeline':<17}Spark is starting; the first minutes come out in a moment", style="dim")
+        ]
+    revenue = "  ".join(f"{region} {amount:,.2f}" for region, amount in found["revenue"].items())
+    rows = f"{found['topic_rows']:,} rows in the topic, {found['lake_rows']:,} in Parquet"
+    return [
+        Text(f"{'pipeline':<17}{found['windows']:,} minutes closed: {rows}"),
+        Text(f"{'revenue ' + str(found['minute']):<17}{revenue}"),
+    ]
 
 
 def stream_line(report: Mapping[str, object], rates: Rates) -> str:
@@ -131,7 +151,13 @@ def stream_line(report: Mapping[str, object], rates: Rates) -> str:
     return (
         f"{_number(report, 'seconds'):6.1f} s   sent {report['sent']:,} ({rates.text('sent')})   "
         f"read {report['read']:,} ({rates.text('read')})   p99 {human_ms(_number(report, 'p99_ms'))}"
+        f"{_pipeline_words(report)}"
     )
+
+
+def _pipeline_words(report: Mapping[str, object]) -> str:
+    found = report.get("pipeline")
+    return f"   pipeline {found['windows']:,} minutes closed" if isinstance(found, Mapping) else ""
 
 
 def verdict_text(verdict: Mapping[str, object], *, synced: bool) -> str:
@@ -149,13 +175,28 @@ def verdict_text(verdict: Mapping[str, object], *, synced: bool) -> str:
     if synced:
         lines.append("Every order was on disk before it was acknowledged.")
     if wrong:
-        return "\n".join(
-            [*lines, "WRONG: what came out is not what went in:", *(f"  {one}" for one in wrong)]
+        lines += ["WRONG: what came out is not what went in:", *(f"  {one}" for one in wrong)]
+    else:
+        partitions = verdict["partitions"]
+        lines.append(
+            f"Right: what came out is what went in, byte for byte, in order, {partitions} partitions."
         )
-    lines.append(
-        f"Right: what came out is what went in, byte for byte, in order, {verdict['partitions']} partitions."
+    return "\n".join([*lines, *_pipeline_verdict(verdict)])
+
+
+def _pipeline_verdict(verdict: Mapping[str, object]) -> list[str]:
+    found = verdict.get("pipeline")
+    if not isinstance(found, Mapping):
+        return []
+    what = (
+        f"{found['windows']:,} minutes of revenue by region, {found['topic_rows']:,} rows in the topic and "
+        f"{found['lake_rows']:,} in Parquet"
     )
-    return "\n".join(lines)
+    if not found["wrong"]:
+        return [f"Right: the pipeline's figures are those of the orders: {what}."]
+    some = found["wrong"][:MOST_WRONG]
+    more = [f"  and {len(found['wrong']) - MOST_WRONG} more"] if len(found["wrong"]) > MOST_WRONG else []
+    return [f"WRONG: the pipeline's figures ({what}):", *(f"  {one}" for one in some), *more]
 
 
 def _number(facts: Mapping[str, object], name: str) -> float:

@@ -1,8 +1,9 @@
 """A live stream of orders through a broker, with confluent-kafka as producer and consumer.
 
-Runs as a process of its own, as a client would, with BROKER TOPIC SECONDS RATE as arguments. Every quarter of
-a second it prints one JSON line about how it goes; the last line has a key `verdict`. SIGTERM ends the stream
-early, with a verdict on what flowed so far.
+Runs as a process of its own, as a client would, with BROKER TOPIC SECONDS RATE and, where a pipeline
+computes over the orders, the FOLDER of the sample as arguments. Every quarter of a second it prints a JSON
+line about how it goes; the last one has a key `verdict`. SIGTERM ends the stream early, with a verdict on
+what flowed so far.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -19,6 +21,8 @@ from uuid import uuid4
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from mainstem.cli.demo_orders import Ledger, Orders
+from mainstem.cli.demo_results import Results
+from mainstem.cli.demo_sample import SPEED, Expected
 from mainstem.cli.latency import Latencies
 
 if TYPE_CHECKING:
@@ -35,9 +39,11 @@ ANSWER_S = 10.0  # how long the broker may take to tell its offsets
 class Stream:
     """One thread sends, one reads, the main one reports."""
 
-    def __init__(self, bootstrap: str, topic: str, rate: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, rate: int, folder: Path | None) -> None:
         self._topic = topic
         self._rate = rate
+        self._expected = Expected()
+        self._results = Results(bootstrap, folder) if folder is not None else None
         # Others may write to the topic too: only what carries this run's name is counted.
         self._run = uuid4().hex.encode()
         self._producer = Producer(
@@ -59,6 +65,7 @@ class Stream:
         self._sending_over = threading.Event()
         self.reading_over = threading.Event()
         self.last_order = b""
+        self._first_us = 0
 
     def prepare(self) -> None:
         """Reading starts where the topic ends now."""
@@ -71,6 +78,8 @@ class Stream:
             _, end = self._consumer.get_watermark_offsets(place, ANSWER_S)
             starts.append(TopicPartition(self._topic, partition, end))
         self._consumer.assign(starts)
+        if self._results is not None:
+            self._results.start()
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -96,7 +105,8 @@ class Stream:
 
     def _send_one(self, orders: Orders) -> None:
         now_us = time.time_ns() // 1000
-        customer, value = orders.next(now_us)
+        self._first_us = self._first_us or now_us
+        customer, value = orders.next(self._first_us + (now_us - self._first_us) * SPEED)
         headers: list[tuple[str, str | bytes | None]] = [("run", self._run), ("sent_us", str(now_us))]
         while True:
             try:
@@ -115,6 +125,8 @@ class Stream:
         assert partition is not None
         assert isinstance(value, bytes)
         self.sent.add(partition, value)
+        if self._results is not None:
+            self._expected.add(value)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -171,13 +183,17 @@ class Stream:
             "failed": len(self.failures),
             **recent.summary_ms(),
             "last": self.last_order.decode(),
+            "pipeline": self._results.report() if self._results is not None else None,
         }
 
-    def verdict(self) -> Mapping[str, object]:
+    def verdict(self, is_checked: bool) -> Mapping[str, object]:
         wrong = [*self.sent.differences(self.read)]
         wrong += [f"{len(self.failures)} failed, the first one: {self.failures[0]}"] if self.failures else []
         wrong += [] if self.sent.count else ["nothing was sent"]
+        is_computed = self._results is not None and is_checked
+        pipeline = self._results.verdict(self._expected) if self._results and is_computed else None
         return {
+            "pipeline": pipeline,
             "seconds": round(self.sent_for_s, 3),
             "sent": self.sent.count,
             "read": self.read.count,
@@ -190,8 +206,8 @@ class Stream:
         self._consumer.close()
 
 
-def main(bootstrap: str, topic: str, seconds: float, rate: int) -> None:
-    stream = Stream(bootstrap, topic, rate)
+def main(bootstrap: str, topic: str, seconds: float, rate: int, folder: Path | None = None) -> None:
+    stream = Stream(bootstrap, topic, rate, folder)
     signal.signal(signal.SIGTERM, lambda *_: stream.finish.set())
     stream.prepare()
     sender = threading.Thread(target=stream.send_for, args=(seconds,), daemon=True)
@@ -201,7 +217,8 @@ def main(bootstrap: str, topic: str, seconds: float, rate: int) -> None:
     while not stream.reading_over.wait(REPORT_S):
         _say(stream.report())
     stream.close()
-    _say({"verdict": stream.verdict()})
+    is_checked = seconds != float("inf")  # else nobody looks at it, and the pipeline may take long
+    _say({"verdict": stream.verdict(is_checked)})
 
 
 def _say(line: Mapping[str, object]) -> None:
@@ -209,4 +226,4 @@ def _say(line: Mapping[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), *map(Path, sys.argv[5:]))

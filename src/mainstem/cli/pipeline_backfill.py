@@ -12,8 +12,9 @@ import click
 from mainstem.cli.connect import connection_options
 from mainstem.cli.groups import examples
 from mainstem.cli.output import confirm, console_on, plural, remark, yes_option
+from mainstem.cli.pipeline_book import wall_ms
 from mainstem.cli.pipeline_files import files_argument, load_checked
-from mainstem.cli.pipeline_run import failure, first_status, wall_ms
+from mainstem.cli.pipeline_run import failure, first_status
 from mainstem.cli.when import parse_time_ms
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import MainstemError

@@ -10,8 +10,8 @@ import click
 from mainstem.cli.connect import connection_options
 from mainstem.cli.groups import examples
 from mainstem.cli.output import confirm, yes_option
+from mainstem.cli.pipeline_book import wall_ms
 from mainstem.cli.pipeline_files import checkpoints_of, files_argument
-from mainstem.cli.pipeline_run import wall_ms
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest
 

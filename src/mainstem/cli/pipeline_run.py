@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import click
 from mainstem.cli.connect import connection_options, pairs
 from mainstem.cli.groups import examples
 from mainstem.cli.output import console_on, json_option, plural, remark
+from mainstem.cli.pipeline_book import wall_ms
 from mainstem.cli.pipeline_files import checkpoints_of, files_argument, load_checked
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest, MainstemError
@@ -136,7 +136,3 @@ def tell(status: RunStatus, as_json: bool) -> None:
         return
     rows = f"{plural(status.rows_in, 'row')} in, {plural(status.rows_out, 'row')} out"
     remark(f"{status.pipeline}: {status.state}, {rows}.")
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
