@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.report import Outcome
-from bench.stats import Verdict, number
+from bench.stats import OURS, Bar, Verdict, number
 
 COLOURS = {True: "#2a9d5c", False: "#c8503c", None: "#7a869a"}
 
@@ -18,7 +18,7 @@ def draw(outcomes: Sequence[Outcome], to: Path) -> bool:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [(f"{o.scenario.name}\n{v.bar.metric}", v) for o in outcomes for v in o.verdicts()]
+    rows = [(f"{o.scenario.name}\n{_label(v.bar)}", v) for o in outcomes for v in o.verdicts()]
     panels = [
         (
             "Mainstem / peer, more is better",
@@ -46,6 +46,11 @@ def draw(outcomes: Sequence[Outcome], to: Path) -> bool:
     figure.savefig(to, dpi=110)
     pyplot.close(figure)
     return True
+
+
+def _label(bar: Bar) -> str:
+    of, beside = "" if bar.side == OURS else f" of {bar.side}", f" / {bar.peer}" if bar.peer else ""
+    return f"{bar.metric}{of}{beside}"
 
 
 def _panel(axis: object, title: str, rows: Sequence[tuple[str, Verdict]]) -> None:

@@ -25,8 +25,8 @@ from bench.wire import Refused
 
 RESULTS = Path(__file__).parent / "results"
 EXAMPLES = """examples:
-  python -m bench                              everything, 5 pairs each (about an hour)
-  python -m bench --quick                      everything, one short pair each (about 15 minutes)
+  python -m bench                              everything, 5 pairs each (an hour and a half)
+  python -m bench --quick                      everything, one short pair each (about 25 minutes)
   python -m bench --only produce --pairs 7     scenarios whose name contains "produce"
   python -m bench --only ready --only end-to-end
   python -m bench --only produce --skip raw
@@ -38,7 +38,7 @@ EXAMPLES = """examples:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Mainstem beside Apache Kafka. "
+        description="Measure Mainstem beside Apache Kafka, and beside Spark's Kafka connector. "
         "Needs gcc, librdkafka-dev, libtcmalloc-minimal4, Java 17 and Maven.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -61,7 +61,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="SIDE",
-        help="only mainstem, kafka, kafka-flush or sink",
+        help="only mainstem, kafka, kafka-flush, sink, connector or connector-tuned",
     )
     parser.add_argument(
         "--data", type=Path, default=programs.BUILD / "data", metavar="DIR", help="where data folders go"

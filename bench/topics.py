@@ -38,8 +38,9 @@ def fill(server: Server, topic: str, rows: int, record_bytes: int | None) -> Non
         values = [order(i) if record_bytes is None else filler(record_bytes) for i in range(BATCH_ROWS)]
         now_ms = int(time.time() * 1000)  # records of long ago would go with the next retention pass
         batch = encode_batch([Record(0, now_ms + i, None, value) for i, value in enumerate(values)])
-        for number in range(rows // BATCH_ROWS):
-            client.produce({TopicPartition(topic, number % PARTITIONS): batch})
+        for first in range(0, rows // BATCH_ROWS, PARTITIONS):
+            ahead = min(PARTITIONS, rows // BATCH_ROWS - first)
+            client.produce({TopicPartition(topic, number): batch for number in range(ahead)})
 
 
 def held(server: Server, topic: str) -> int:
