@@ -31,8 +31,8 @@ from mainstem.torture.spark_watch import (
 LOOK_EVERY_S = 0.05
 TELL_EVERY_S = 5.0
 LEAD = 0.1  # of the rows: so far the feeder may be ahead of the copy
-VICTIM_TIMEOUT_S = 60.0
-STALL_S = 300.0  # without a row more, or a driver more
+VICTIM_TIMEOUT_S = 300.0  # a driver on an overloaded machine takes minutes to start
+STALL_S = 600.0  # without a row more, or a driver more
 # Drivers in a row that end by themselves before a row more is copied. Some may: Spark ends a query if one of
 # its tasks failed too often, or if a Python process took more than ten seconds to start.
 MOST_IN_VAIN = 5
