@@ -132,7 +132,7 @@ def test_retention_that_passed_the_checkpoint_is_an_error_unless_allowed(house, 
 
 
 def test_fields_that_come_go_and_change_their_type(house, topic, tmp_path):
-    """New ones are ignored, missing ones null; a record with another type is set aside. A new schema goes on."""
+    """New ones are ignored, missing ones null, others set aside; a query goes on with a new schema."""
     house.create(topic)
 
     def run(schema):
