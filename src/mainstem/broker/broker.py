@@ -45,6 +45,9 @@ from mainstem.model.records import read_control
 
 events = get_log(__name__)
 
+# Topics of our own tools, which lists and patterns leave out: staged batches, and the book of pipelines.
+INTERNAL = frozenset({STAGING, "__pipelines", "__pipeline_log"})
+
 
 class _Producers:
     """Producer state of all partitions as one machine, for snapshots; batches are its deltas otherwise."""
@@ -284,7 +287,7 @@ class Broker:
             self.topics.new_partition_ids(count),
             dict(configs or {}),
             self.clock.now_ms(),
-            internal=name == STAGING,
+            internal=name in INTERNAL,
         )
 
 
