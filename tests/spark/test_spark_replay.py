@@ -31,8 +31,8 @@ def test_what_comes_back_is_what_went_in(house, topic, tmp_path):
             ]
             house.put(topic, [*some, Record(0, T0_MS, b"gone", None)], partition)
 
-    archive = {"topic": topic, "path": lake, "metadata": "headers", "compact_files": 2, "max_records": 25}
-    replay = {"path": lake, "topic": target, "max_records": 30}
+    archive = {"topic": topic, "path": lake, "metadata": "headers", "compact_files": 2, "max_records": 60}
+    replay = {"path": lake, "topic": target, "max_records": 60}
     fill(0)
     run_job(house, "lake", tmp_path / "c", **archive)
     run_job(house, "replay", tmp_path / "r", **replay)

@@ -42,6 +42,8 @@ OPTIONS = (
         "schema", "the fields of values, as in 'id BIGINT, at TIMESTAMP'; without it json tells them itself"
     ),
     JobOption("delimiter", "of csv", default=","),
+    JobOption("avro_schema", "of avro: the schema that values were written with, in JSON"),
+    JobOption("avro_framing", "of avro: what comes before a value, as the source has it", default="plain"),
     JobOption("metadata", "what else to keep of a record: key, headers, value, timestampType", default="key"),
     JobOption("partition_by", "day, hour, topic, or fields of the value, with commas", default="day"),
     JobOption("event_time", "the field that day and hour are of; the record's timestamp without it"),
@@ -85,6 +87,8 @@ def shape_of(options: Mapping[str, str]) -> Shape:
         )
     if format == "csv" and not schema:
         raise InvalidRequest("csv needs a schema, as in 'id BIGINT, at DATE'")
+    if format == "avro" and not options.get("avro_schema", "").strip():
+        raise InvalidRequest("avro needs avro_schema: the schema that the values were written with, in JSON")
     evolving = format == "json" and not schema and options["table_format"] == "parquet"
     return Shape(format, extras, tuple(partition_by), event_time, evolving)
 
@@ -131,7 +135,7 @@ def _stream(run: JobRun, shape: Shape, held: Positions) -> DataFrame:
     options = {
         **run.broker,
         **subscription(given),
-        **shape.source_options(given.get("schema", ""), given["delimiter"]),
+        **shape.source_options(given),
         "startingOffsets": starting_offsets(run, held) if held else given["starting_offsets"],
         "maxOffsetsPerTrigger": given["max_records"],
         "failOnDataLoss": given["fail_on_data_loss"],

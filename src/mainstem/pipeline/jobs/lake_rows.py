@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -55,12 +55,18 @@ class Shape:
         made = tuple(name for name in self.partition_by if name in MADE)
         return (*map(self.of_record, self.metadata), *(() if self.format == "raw" else made))
 
-    def source_options(self, schema: str, delimiter: str) -> dict[str, str]:
+    def source_options(self, given: Mapping[str, str]) -> dict[str, str]:
+        """How the source shall read, from the job's own options."""
         if self.format == "raw" or self.evolving:
             wanted = dict.fromkeys((*ALWAYS, "key", "value", *self.extras))
             return {"columns": ",".join(wanted)}
-        options = {"format": self.format, "metadata": ",".join(self.metadata), "delimiter": delimiter}
-        return options | ({"schema": schema} if schema else {})
+        passed_on = {"schema": "schema"}
+        if self.format == "csv":
+            passed_on["delimiter"] = "delimiter"
+        if self.format == "avro":
+            passed_on |= {"avroSchema": "avro_schema", "avroFraming": "avro_framing"}
+        options = {theirs: given[ours] for theirs, ours in passed_on.items() if given.get(ours)}
+        return {"format": self.format, "metadata": ",".join(self.metadata), **options}
 
 
 @dataclass(frozen=True, slots=True)

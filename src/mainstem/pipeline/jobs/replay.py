@@ -57,8 +57,7 @@ def time_us(name: str, text: str) -> int:
 
 def start(run: JobRun) -> list[StreamingQuery]:
     check(run.options)
-    path = local_folder("path", run.options["path"])
-    lake = Lake(path)
+    lake = Lake(local_folder("path", run.options["path"]))
     if not lake.exists:
         raise InvalidRequest(f"{lake.folder} is not a lake: the job lake has written nothing there")
     state = lake.state()
@@ -70,7 +69,7 @@ def start(run: JobRun) -> list[StreamingQuery]:
     from mainstem.pipeline.jobs.lake_source import NAME, LakeSource
 
     run.spark.dataSource.register(LakeSource)
-    options = {"path": path, "maxrecords": run.options["max_records"], **_bounds(run.options)}
+    options = {"path": str(lake.folder), "maxrecords": run.options["max_records"], **_bounds(run.options)}
     rows = run.spark.readStream.format(NAME).options(**options).load()
     if run.options.get("where"):
         rows = _where(rows, run.options["where"])
