@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[TopicPartition, int] | None = None  # of a run that ends with what is there now
         self._has_planned = False  # a trigger, in this process
         self._ids: dict[TopicPartition, bytes] = {}  # of the topics, as far as they were seen by this process
-        self._anew: set[TopicPartition] = set()  # of topics that were made anew since the last trigger
+        self._anew: set[TopicPartition] = set()  # of topics that were made anew, to be read anew
         self._client: Client | None = None
 
     # --- asked on the driver ---------------------------------------------------------------------
@@ -73,8 +73,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next trigger goes. Before PySpark 4.2 it is not told where that starts."""
         if start is None and self._request.start.everywhere == LATEST:
             self.initialOffset()  # first, or it would lie behind the end
-        self._anew.clear()
-        end: Positions = self._target if self._target is not None else self._ends()
+        end: Positions = self._target if self._target is not None else self._ends(watched=True)
         if start is not None:
             end = self._reached(positions_from_json(start), end, limit)
         self._has_planned = True
@@ -100,6 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return within(client, since, fail_on_data_loss=request.read.fail_on_data_loss)
 
         since = patiently(look, request.read.patience_s)
+        self._anew.clear()
         pieces = split(ranges_between(since, upto), request.min_partitions, request.max_records_per_partition)
         return [Piece(piece) for piece in pieces]
 
@@ -141,14 +141,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         weights = patiently(partial(bytes_per_offset, self._driver(), waiting), patience_s)
         return limited(begun, end, max_bytes, weights)
 
-    def _ends(self) -> dict[TopicPartition, int]:
-        return self._positions(Bound(LATEST))
+    def _ends(self, *, watched: bool = False) -> dict[TopicPartition, int]:
+        return self._positions(Bound(LATEST), watched=watched)
 
-    def _positions(self, bound: Bound) -> dict[TopicPartition, int]:
+    def _positions(self, bound: Bound, *, watched: bool = False) -> dict[TopicPartition, int]:
         def look() -> dict[TopicPartition, int]:
             client = self._driver()
             places = find_places(client, self._request.topics)
-            self._notice_anew(places)
+            if watched:  # for a trigger, which will act on it
+                self._notice_anew(places)
             return positions(client, places, bound, committed=self._request.read.committed)
 
         return patiently(look, self._request.read.patience_s)
