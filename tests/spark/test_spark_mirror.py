@@ -244,9 +244,11 @@ def test_times_that_the_broker_would_refuse_become_the_present(house, old, topic
     assert now_ms <= ahead <= time.time() * 1000
 
 
-def test_a_mirror_of_itself_is_refused(house, topic, tmp_path):
+def test_a_mirror_of_itself_or_of_nothing_is_refused(house, topic, tmp_path):
     house.create(topic)
     with pytest.raises(InvalidRequest, match="from is this broker itself"):
         mirror(house, house, tmp_path, topics=topic)
+    with pytest.raises(InvalidRequest, match=f"there is no topic '{topic}x' at .*did you mean '{topic}'"):
+        mirror(house, house, tmp_path, topics=f"{topic}x")
     with pytest.raises(InvalidRequest, match="would be mirrored too"):
         mirror(house, house, tmp_path, pattern=".*", prefix="copy.")

@@ -1,5 +1,7 @@
 """What the options of mirror mean and refuse before Spark starts."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,11 @@ def test_lag_is_what_the_source_has_and_was_not_copied():
     assert lag_line(progress) == "a 0: 7, a 1: 3 (10 in all)"
     assert lag_line(None) == "nothing copied yet"
     assert lag_line({"sources": [{"endOffset": None, "latestOffset": None}]}) == "none"
+
+
+@pytest.mark.parametrize("kind", ["mirror", "sync"])
+def test_options_are_checked_without_spark(kind):
+    program = f"import sys; from mainstem.pipeline.jobs import job_of; job_of({kind!r}); print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert "mainstem.pipeline.jobs" in said.split()
+    assert "pyspark" not in said.split()

@@ -11,6 +11,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from mainstem.client import admin
@@ -191,8 +192,14 @@ def _prepare(
     from mainstem.pipeline.jobs.mirror_topics import Copier
 
     with Client(source) as there, Client(here) as client:
-        topics = [name for name in admin.topic_names(there) if selection.selects(name)]
-        counts = {name: len(there.topic(name).partitions) for name in (*selection.names, *topics)}
+        known = admin.topic_names(there)
+        for name in selection.names:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InvalidRequest(f"there is no topic {name!r} at {options['from']}{hint}")
+        topics = [name for name in known if selection.selects(name)]
+        counts = {name: len(there.topic(name).partitions) for name in topics}
         selection.check(topics, same_broker=_same_broker(there, client))
         copier = Copier(selection, source, client, with_configs=options["configs"] == "true")
         for topic, count in counts.items():

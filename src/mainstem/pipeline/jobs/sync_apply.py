@@ -32,8 +32,21 @@ class DatabaseGone(MainstemError):
     """It does not answer, or refuses what has nothing to do with a row."""
 
 
-def connect(url: str) -> Connection:
+def connect(url: str, patience_s: float = 0.0) -> Connection:
     """The password may also come from $PGPASSWORD or ~/.pgpass, as for PostgreSQL's own programs."""
+    deadline, pause_s = time.monotonic() + patience_s, FIRST_PAUSE_S
+    while True:
+        try:
+            return _connect(url)
+        except DatabaseGone as error:
+            if time.monotonic() + pause_s > deadline:
+                raise
+            events.warning("the database is waited for", why=str(error))
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _connect(url: str) -> Connection:
     try:
         connection = psycopg.connect(
             url, autocommit=True, application_name="mainstem sync", connect_timeout=10

@@ -34,6 +34,7 @@ from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.sync_address import from_environment
 from mainstem.pipeline.jobs.sync_apply import connect
 from mainstem.pipeline.jobs.sync_growing import Growing, Settling, growing_of
+from mainstem.pipeline.jobs.sync_table import Connection
 from mainstem.spark.connecting import settings_of
 from mainstem.spark.options import Options
 from mainstem.spark.sink import QUERY_ID, StagedByTask, write_options
@@ -109,6 +110,9 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._target: tuple[str, ...] | None = None
         self._has_target = False
 
+    def _connect(self) -> Connection:
+        return connect(self._url, self._settling.patience_s)
+
     # --- asked on the driver ---------------------------------------------------------------------
 
     def initialOffset(self) -> Json:
@@ -120,7 +124,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         begun = _position(start)
-        with connect(self._url) as connection:
+        with self._connect() as connection:
             end = self._target if self._has_target else self._settling.reach(connection, self._growing)
             if end is None or not self._growing.is_behind(connection, begun, end):
                 return start
@@ -129,7 +133,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return {"at": list(end)}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with connect(self._url) as connection:
+        with self._connect() as connection:
             self._target = self._settling.wait(connection, self._growing)
         self._has_target = True
 
@@ -147,7 +151,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             return
         statement, values = self._growing.rows(partition.start, partition.end)
         with (
-            connect(self._url) as connection,
+            self._connect() as connection,
             connection.transaction(),
             connection.cursor("mainstem_sync") as cursor,
         ):
