@@ -92,13 +92,11 @@ def _place(part: Part) -> str:
 
 def _plans(pipeline: Pipeline, checked: Checked, settings: ClientSettings) -> None:
     from mainstem.cli.pipeline_run import failure
-    from mainstem.pipeline import topics
     from mainstem.pipeline.broker_options import source_options
     from mainstem.pipeline.frames import Frames
     from mainstem.pipeline.session import require_spark, spark_session
 
     require_spark()
-    topics.make(pipeline, settings)
     with console_on(sys.stderr).status("Starting Spark"):
         frames = Frames(spark_session(pipeline.name, quick=True), source_options(settings), pipeline)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -25,7 +26,9 @@ from mainstem.pipeline.parts import (
     Query,
     Source,
 )
-from mainstem.pipeline.settings import listed, text, wrong_options
+from mainstem.pipeline.settings import elsewhere, listed, text, wrong_options
+
+NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Checked:
 
 def check(pipeline: Pipeline, around: Surroundings) -> Checked:
     """Raises all that is wrong at once."""
-    wrong: list[PipelineError] = [*_doubled(pipeline)]
+    wrong: list[PipelineError] = [*_wrong_names(pipeline)]
     for part in pipeline.parts:
         wrong += wrong_options(part)
         if isinstance(part, JobPart):
@@ -64,9 +67,12 @@ def check(pipeline: Pipeline, around: Surroundings) -> Checked:
     return Checked(order, columns, inputs)
 
 
-def _doubled(pipeline: Pipeline) -> Iterator[PipelineError]:
+def _wrong_names(pipeline: Pipeline) -> Iterator[PipelineError]:
+    """A name is also that of a folder, for the checkpoint."""
     seen: dict[str, Position] = {}
     for part in pipeline.parts:
+        if not NAME.fullmatch(part.name):
+            yield PipelineError(part.at, f"{part.name!r} is no name: use letters, digits, '_', '-' and '.'")
         first = seen.setdefault(part.name.lower(), part.at)
         if first is not part.at:
             yield PipelineError(part.at, f"{part.name} is there already, at {first}")
@@ -110,8 +116,12 @@ def _inputs(part: Part, named: Mapping[str, Part], wrong: list[PipelineError]) -
                 wrong.append(PipelineError(position_of(table, source), what))
     elif isinstance(part, Call | PerMessage):
         for name in part.inputs if isinstance(part, Call) else (part.source,):
-            if name.lower() in named:
-                yield named[name.lower()].name
+            read = named.get(name.lower())
+            if read is not None:
+                yield read.name
+                if isinstance(part, PerMessage) and not _has_messages(read):
+                    what = f"a function of messages reads a stream with a topic; {name} is none"
+                    wrong.append(PipelineError(part.at, what))
             else:
                 what = f"there is no stream or table {name!r}{hint(name, _readable(named))}"
                 wrong.append(PipelineError(part.at, what))
@@ -122,6 +132,11 @@ def _inputs(part: Part, named: Mapping[str, Part], wrong: list[PipelineError]) -
             wrong.append(PipelineError(part.at, what))
         elif not isinstance(target, Source):
             wrong.append(PipelineError(part.at, f"{part.into} is made by its own SELECT, at {target.at}"))
+
+
+def _has_messages(part: Part) -> bool:
+    is_stream = isinstance(part, Source | Query | Call) and part.kind == "stream"
+    return is_stream and bool({"topic", "pattern"} & set(getattr(part, "options", ())))
 
 
 def _readable(named: Mapping[str, Part]) -> list[str]:
@@ -212,7 +227,7 @@ def _missing_topics(pipeline: Pipeline, around: Surroundings) -> Iterator[Pipeli
         return
     there = around.topics | written_topics(pipeline)
     for part in pipeline.parts:
-        if isinstance(part, Source) and part.kind == "stream":
+        if isinstance(part, Source) and part.kind == "stream" and not elsewhere(part.options):
             for topic in listed(part.options, "topic"):
                 if topic not in there:
                     what = f"the broker has no topic {topic!r}{hint(topic, there)}"

@@ -50,13 +50,17 @@ class Frames:
         self._pipeline = pipeline
         self._span = span
         self._frames: dict[str, DataFrame] = {}
+        self._streams: dict[str, Source | Query | Call] = {}  # by name, those with a topic
         self._waves: dict[str, int] = {}  # the wave that makes what a name reads
         self.outputs: list[Output] = []
 
     def build(self, checked: Checked) -> None:
         _send_by_value(checked.order)
         targets = {part.name.lower(): part for part in checked.order if isinstance(part, Source)}
+        read = {name for names in checked.inputs.values() for name in names}
         for part in checked.order:
+            if isinstance(part, Source) and part.name not in read:
+                continue  # only written to: there may be nothing to read yet
             wave = max((self._waves.get(name.lower(), 0) for name in checked.inputs[part.name]), default=0)
             self._waves[part.name.lower()] = wave
             try:
@@ -66,6 +70,8 @@ class Frames:
                 raise
 
     def _add(self, part: Part, wave: int, targets: Mapping[str, Source]) -> None:
+        if isinstance(part, Source | Query | Call) and part.kind == "stream":
+            self._streams[part.name.lower()] = part
         if isinstance(part, Function):
             from pyspark.sql import functions
 
@@ -77,8 +83,7 @@ class Frames:
         elif isinstance(part, Insert):
             self.outputs.append(Output(part.name, targets[part.into.lower()], self._sql(part.query), wave))
         elif isinstance(part, PerMessage):
-            source = targets[part.source.lower()]
-            frame = per_message(self._raw(source), part.function, text(part.options, "topic"))
+            frame = per_message(self._raw(self._streams[part.source.lower()]), part.function, part.options)
             self.outputs.append(Output(part.name, part, frame, wave))
         elif isinstance(part, Query | Call):
             self._made(part, wave)
@@ -130,7 +135,7 @@ class Frames:
             options["schema"] = part.schema
         return self._timed(self._load({**options, **passed_on(part.options)}), part)
 
-    def _raw(self, part: Source) -> DataFrame:
+    def _raw(self, part: Source | Query | Call) -> DataFrame:
         """The same records as bytes."""
         named = {
             READING[name].spark: text(part.options, name)
@@ -159,7 +164,7 @@ class Frames:
         chosen = {**self._broker, **options}
         if self._span is None:
             return self._spark.readStream.format("mainstem").options(**chosen).load()
-        for name in ("startingOffsets", "maxOffsetsPerTrigger", "maxBytesPerTrigger"):
+        for name in ("startingOffsets", "startingTimestamp", "maxOffsetsPerTrigger", "maxBytesPerTrigger"):
             chosen.pop(name, None)
         if self._span.from_ms is not None:
             chosen |= {

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mainstem.pipeline.declare import Message
+from mainstem.pipeline.parts import Options
+from mainstem.pipeline.settings import text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,10 +18,11 @@ ROW = (
 )
 
 
-def per_message(raw: DataFrame, function: Callable[[Message], Any], topic: str) -> DataFrame:
-    """`topic` is for messages that the function does not send elsewhere."""
+def per_message(raw: DataFrame, function: Callable[[Message], Any], options: Options) -> DataFrame:
+    """Messages that the function does not send elsewhere go to the option `topic`."""
     from pyspark.sql import functions
 
+    topic = text(options, "topic")
     call = functions.udf(_caller(function, topic), ROW, useArrow=False)
     names = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
     rows = raw.select(functions.explode(call(*[functions.col(name) for name in names])).alias("row"))
@@ -39,7 +42,7 @@ def _caller(function: Callable[[Message], Any], topic: str) -> Callable[..., lis
         message = Message(
             None if key is None else bytes(key),
             None if value is None else bytes(value),
-            tuple((name, None if text is None else bytes(text)) for name, text in headers or ()),
+            tuple((name, None if held is None else bytes(held)) for name, held in headers or ()),
             source,
             partition,
             offset,

@@ -14,7 +14,7 @@ from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.names import Columns
 from mainstem.pipeline.parts import Pipeline, PipelineError, Source
-from mainstem.pipeline.settings import listed, text
+from mainstem.pipeline.settings import elsewhere, listed, text
 
 RAW = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -83,7 +83,7 @@ class Schemas:
 
     def _inferred(self, source: Source) -> Columns:
         topics = listed(source.options, "topic")
-        if self._settings is None or not topics:
+        if self._settings is None or not topics or elsewhere(source.options):
             return None
         from mainstem.spark.inference import infer_ddl
         from mainstem.spark.options import Topics

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from mainstem.pipeline.parts import Call, Insert, Options, Part, PerMessage, PipelineError, Query, Source
+from mainstem.pipeline.parts import Call, Options, Part, PerMessage, PipelineError, Query, Source
 
 READ_FORMATS = ("json", "csv", "avro", "text", "raw")
 WRITE_FORMATS = ("json", "csv", "text", "raw")
 OUTPUTS = {"append": "append", "changelog": "update"}
 PASSED_ON = "kafka."
+NUMBERS = frozenset({"partitions", "max_offsets", "max_bytes", "starting_time", "broker_timeout_ms"})
+FLAGS = frozenset({"headers", "fail_on_data_loss"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ def listed(options: Options, name: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text(options, name).split(",") if word.strip())
 
 
+def elsewhere(options: Options) -> bool:
+    """Another broker's, about which nothing is known here."""
+    return "kafka.bootstrap.servers" in options
+
+
 def passed_on(options: Options) -> dict[str, str]:
     return {name: option.value for name, option in options.items() if name.startswith(PASSED_ON)}
 
@@ -103,8 +110,9 @@ def wrong_options(part: Part) -> Iterator[PipelineError]:
         yield from _table(part)
     elif isinstance(part, PerMessage):
         yield from _unknown(part.options, PER_MESSAGE)
-    if not isinstance(part, Insert) and hasattr(part, "options"):
+    if isinstance(part, Source | Query | Call | PerMessage):
         yield from _one_of(part.options, "output", tuple(OUTPUTS))
+        yield from _values(part.options)
 
 
 def _unknown(options: Options, known: dict[str, Setting]) -> Iterator[PipelineError]:
@@ -122,6 +130,16 @@ def _one_of(options: Options, name: str, known: tuple[str, ...]) -> Iterator[Pip
         near = get_close_matches(value.lower(), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         yield PipelineError(options[name].at, f"{name} is {' or '.join(known)}, not {value!r}{hint}")
+
+
+def _values(options: Options) -> Iterator[PipelineError]:
+    for name, option in options.items():
+        if name in NUMBERS and (not option.value.isdecimal() or int(option.value) == 0):
+            yield PipelineError(option.at, f"{name} is a number above 0, not {option.value!r}")
+        elif name in FLAGS and option.value.lower() not in ("true", "false"):
+            yield PipelineError(option.at, f"{name} is true or false, not {option.value!r}")
+        elif name == "trigger" and not is_interval(option.value):
+            yield PipelineError(option.at, f"{option.value!r} is no time; write it as '10 seconds'")
 
 
 def _stream_source(part: Source) -> Iterator[PipelineError]:

@@ -71,6 +71,16 @@ def mistakes(pipeline, topics=None) -> list[str]:
             " SELECT id FROM orders;",
             "a table of files cannot take a changelog",
         ),
+        ("CREATE STREAM `a/b` (x INT) WITH (topic = 'x');", "'a/b' is no name"),
+        (
+            "CREATE STREAM o (a INT) WITH (topic = 'x', max_offsets = 'many');",
+            "max_offsets is a number above 0",
+        ),
+        ("CREATE STREAM o (a INT) WITH (topic = 'x', fail_on_data_loss = 'no');", "is true or false"),
+        (
+            ORDERS + "CREATE STREAM r WITH (topic = 'r', trigger = 'now') AS SELECT id FROM orders;",
+            "is no time",
+        ),
         ("CREATE JOB a USING lak WITH (topic = 'x');", "there is no job 'lak'; did you mean 'lake'?"),
     ],
 )
@@ -96,6 +106,19 @@ def test_a_topic_must_be_there_unless_the_pipeline_makes_it(loaded):
     assert mistakes(loaded(text), frozenset({"orders"})) == []
     (told,) = mistakes(loaded(text), frozenset({"order"}))
     assert told == "shop.sql:1:69: the broker has no topic 'orders'; did you mean 'order'?"
+
+
+def test_a_topic_of_another_broker_is_not_looked_for_here(loaded):
+    text = "CREATE STREAM o (id BIGINT) WITH (topic = 'far', kafka.bootstrap.servers = 'other:9092');"
+    assert mistakes(loaded(text), frozenset()) == []
+
+
+def test_a_function_of_messages_reads_a_stream_with_a_topic(loaded, tmp_path):
+    (tmp_path / "f.py").write_text(
+        "from mainstem.pipeline import message\n@message(source='v', topic='t')\ndef f(m):\n    return m\n"
+    )
+    (told,) = mistakes(loaded(ORDERS + "CREATE VIEW v AS SELECT id FROM orders; IMPORT 'f.py';"))
+    assert "a function of messages reads a stream with a topic; v is none" in told
 
 
 def test_parts_may_stand_in_any_order(loaded):
