@@ -40,17 +40,16 @@ SUFFIX = "-backfill"
 @click.option("--from", "begin", metavar="WHEN", help="Records from this time on. [the first]")
 @click.option("--to", "end", metavar="WHEN", help="Records before this time. [now]")
 @click.option("--suffix", default=SUFFIX, help=f"After the names of topics and folders. [{SUFFIX}]")
-@click.option("--in-place", is_flag=True, help="Write to the pipeline's own topics and folders.")
+@click.option("--in-place", "suffix", flag_value="", help="Write to the pipeline's own topics and folders.")
 @click.option("--master", default="local[*]", help="Spark's master. [local[*]: this machine]")
 @yes_option
 @connection_options
-def command(  # noqa: PLR0913
+def command(
     files: tuple[Path, ...],
     name: str,
     begin: str | None,
     end: str | None,
     suffix: str,
-    in_place: bool,
     master: str,
     yes: bool,
     settings: ClientSettings,
@@ -69,11 +68,11 @@ def command(  # noqa: PLR0913
     require_spark()
     now_ms = wall_ms()
     span = Span(*(parse_time_ms(text, now_ms) if text else None for text in (begin, end)))
-    fill = backfill.Fill(settings, span, "" if in_place else suffix)
+    fill = backfill.Fill(settings, span, suffix)
     backfill.refuse(pipeline, fill)
     rows = backfill.rows_between(pipeline, fill)
     remark(f"{pipeline.name}: {plural(rows, 'record')} to read.")
-    if in_place:
+    if not suffix:
         confirm("Results may then be there twice. Go on?", yes=yes)
     status = first_status(pipeline, master, "", "backfill")
     with Book(settings, wall_ms) as book, _bars() as bars:
