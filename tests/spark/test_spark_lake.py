@@ -130,7 +130,6 @@ def test_small_files_are_merged_and_no_listing_has_a_row_twice_or_misses_one(hou
     assert query.exception() is None
     assert len(data_files(path)) < 5
     assert sorted(r.id for r in house.spark.read.parquet(str(path)).collect()) == list(range(150))
-    assert not (path / "_lake/swap").exists()
     # A folder without news is merged whole.
     put_json(house, topic, [{"id": 150}])
     run_job(house, "lake", tmp_path / "c", **options | {"compact_idle": "0 seconds"})

@@ -15,7 +15,7 @@ def staged(lake, *names):
         source = lake.staging / name
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(name)
-        moves.append((str(source.relative_to(lake.folder)), name))
+        moves.append((os.path.relpath(source, lake.folder), name))
     return moves
 
 

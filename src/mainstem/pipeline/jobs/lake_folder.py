@@ -5,9 +5,10 @@
       _common_metadata                                   all columns, for readers that ask for no merging
       _lake/state.json                                   what is in the lake, replaced in one step
       _lake/lock                                         held by the one who writes
-      _lake/staging/                                     a batch that is being written
-      _lake/swap/                                        a folder that is about to be exchanged
-      _lake/old/                                         folders that were, for those who list them just now
+    .orders.lake/                                        beside it, so that no pattern of names finds it:
+      staging/                                           a batch that is being written
+      swap/                                              a folder that is about to be exchanged
+      old/                                               folders that were, for those who list them just now
 
 The rule: a listing holds each row once, whenever it is made.
 
@@ -67,9 +68,10 @@ class Lake:
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder).absolute()
         self._own = self.folder / "_lake"
-        self.staging = self._own / "staging"
-        self._swap = self._own / "swap"
-        self._old = self._own / "old"
+        work = _work_folder(self.folder)
+        self.staging = work / "staging"
+        self._swap = work / "swap"
+        self._old = work / "old"
         self._state = self._own / "state.json"
 
     @property
@@ -192,6 +194,13 @@ class Lake:
         _sync(fresh)
         fresh.replace(self._state)
         _sync(self._own)
+
+
+def _work_folder(folder: Path) -> Path:
+    """Files are renamed from there, so it is on the same disk: inside, if the lake is a disk of its own."""
+    if folder.exists() and folder.stat().st_dev != folder.parent.stat().st_dev:
+        return folder / "_lake"
+    return folder.parent / f".{folder.name}.lake"
 
 
 def is_data(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +129,7 @@ class Writer:
         for number, path in enumerate(sorted(staged)):
             if parquet.read_metadata(path).num_rows:
                 target = path.parent.relative_to(self._lake.staging) / next_name(query, batch_id, number)
-                moves.append((str(path.relative_to(self._lake.folder)), str(target)))
+                moves.append((os.path.relpath(path, self._lake.folder), str(target)))
         return moves
 
     def _grow(self, session: SparkSession, state: State, columns: Schema) -> Schema:

@@ -35,9 +35,13 @@ def draw(windows: Sequence[WindowStats], path: Path) -> None:
         if has_latency:
             _line(axes["latency"], line, lambda one: one.latency_p50_ms, colour)
             _line(axes["latency"], line, lambda one: one.latency_p99_ms, colour, style="--")
-    _finish(axes, windows, len(by_topic) - len(shown))
+    _finish(axes, windows)
+    hidden = len(by_topic) - len(shown)
+    more = f"and {hidden} more, with fewer records" if hidden else None
+    figure.legend(loc="outside upper right", ncols=4, fontsize=9, frameon=False, title=more, title_fontsize=8)
     width_s = (windows[0].end - windows[0].start).total_seconds() if windows else 0
-    figure.suptitle(f"Topics in windows of {_time(width_s)}", color=_INK, fontsize=13)
+    title = f"Topics in windows of {_time(width_s)}; the grey one is open"
+    figure.suptitle(title, color=_INK, fontsize=12, x=0.01, ha="left")
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
     figure.savefig(fresh, format="png")
@@ -64,7 +68,7 @@ def _line(
     )
 
 
-def _finish(axes: dict[str, Any], windows: Sequence[WindowStats], hidden: int) -> None:
+def _finish(axes: dict[str, Any], windows: Sequence[WindowStats]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import EngFormatter
 
@@ -86,7 +90,7 @@ def _finish(axes: dict[str, Any], windows: Sequence[WindowStats], hidden: int) -
         one.set_ylabel(unit, color=_INK)
         one.set_xlabel("time, UTC", color=_INK)
         one.yaxis.set_major_formatter(formatter)
-        locator = AutoDateLocator()
+        locator = AutoDateLocator(minticks=3, maxticks=6 if name != "latency" else 12)
         one.xaxis.set_major_locator(locator)
         one.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         one.set_ylim(bottom=min(0.0, one.get_ylim()[0]) if name == "latency" else 0.0)
@@ -97,12 +101,6 @@ def _finish(axes: dict[str, Any], windows: Sequence[WindowStats], hidden: int) -
         if windows:  # the newest is not over yet, as far as anyone knows
             newest = max(windows, key=lambda window: window.start)
             one.axvspan(newest.start, newest.end, color=_OPEN, zorder=0)
-            if name == "rows":
-                one.text(
-                    newest.end, one.get_ylim()[1], "open ", ha="right", va="top", fontsize=8, color="#888888"
-                )
-    more = f"and {hidden} more with fewer records" if hidden else None
-    axes["rows"].legend(fontsize=8, frameon=False, title=more, title_fontsize=8)
 
 
 def _time(seconds: float) -> str:
