@@ -1,7 +1,7 @@
 """A class archive for Spark's JVM, which cuts its start to less than half.
 
 A JVM that was asked to writes the classes it has loaded into a file when it ends, and later ones map that
-file instead of loading thousands of classes. The first quick session makes it. Its JVM goes on writing for
+file instead of loading thousands of classes. The first session makes it. Its JVM goes on writing for
 some seconds after the command has ended, so a small process waits for that and puts the file into place:
 
     JVM, with one end of a pipe ──────────▶ ends, and the pipe with it

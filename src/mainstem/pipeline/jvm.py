@@ -56,7 +56,7 @@ def _gateway(conf: object, log: IO[bytes], making: Making | None) -> object:
 
 
 def _java_options(quick: bool) -> tuple[list[str], Making | None]:
-    """The archive if there is one; else this JVM makes it, if it is over soon."""
+    """The archive if there is one; else this JVM makes it when it ends."""
     import pyspark
 
     options = [_QUICK] if quick else []
@@ -69,7 +69,7 @@ def _java_options(quick: bool) -> tuple[list[str], Making | None]:
         return options, None
     if path.exists():
         return [*options, f"-XX:SharedArchiveFile={path}", "-Xshare:auto"], None
-    making = start_making(path) if quick else None
+    making = start_making(path)
     return [*options, *([making.java_option] if making else [])], making
 
 
