@@ -8,6 +8,7 @@ what came in between would be skipped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from mainstem.client.client import LATEST, Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
-from mainstem.model.errors import DataLost
+from mainstem.model.errors import DataLost, InvalidRequest
 from mainstem.model.logs import get_log
 from mainstem.spark.batch import Piece
 from mainstem.spark.options import Bound
@@ -71,8 +72,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: object = None, limit: ReadLimit | None = None) -> Json:
         """How far the next trigger goes. Before PySpark 4.2 it is not told where that starts."""
-        if start is None and self._request.start.everywhere == LATEST:
-            self.initialOffset()  # first, or it would lie behind the end
+        if start is None:
+            self._pin()
         end: Positions = self._target if self._target is not None else self._ends(watched=True)
         if start is not None:
             end = self._reached(positions_from_json(start), end, limit)
@@ -84,7 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return positions_to_json(self._ends())
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.initialOffset()  # first, or what comes between the two would lie behind the end
+        self._pin()
         self._target = self._ends()
 
     def partitions(self, start: object, end: object) -> Sequence[InputPartition]:
@@ -124,6 +125,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._client is None:
             self._client = Client(self._request.read.settings)
         return self._client
+
+    def _pin(self) -> None:
+        """Where to begin, before it is asked how far to go: what comes in between would lie behind that.
+
+        A query that goes on from a checkpoint does not need it, and what was given may not fit any more.
+        """
+        if self._request.start.moves:
+            with suppress(InvalidRequest):
+                self.initialOffset()
 
     def _reached(self, begun: Positions, end: Positions, limit: ReadLimit | None) -> Positions:
         """As far of the way to the end as one trigger may go."""
