@@ -33,7 +33,9 @@ def measure(
     command = [sys.executable, str(JOB), side, job, f"127.0.0.1:{server.port}", topic, str(rows), jars]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
-        raise programs.LoadFailed(f"{side} {job}: {done.stderr.strip()[-2000:]}")
+        tail = done.stderr.strip()[-2000:]
+        # Of many lines only the first gets into the table, and Spark says why in the last.
+        raise programs.LoadFailed(f"{side} {job}: {tail.rpartition(chr(10))[2]}\n{tail}")
     if held(server, topic) != rows:
         raise programs.LoadFailed(f"{topic} does not hold {rows} rows any more")
     return {name: float(value) for name, value in json.loads(done.stdout.splitlines()[-1]).items()}
