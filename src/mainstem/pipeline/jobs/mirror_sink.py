@@ -25,6 +25,7 @@ from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.jobs.mirror_last import last_value
 from mainstem.pipeline.jobs.mirror_mapping import Copied, Stretch, keys_of, thinned
 from mainstem.pipeline.jobs.mirror_topics import Copier, Selection
 from mainstem.spark.connecting import settings_of
@@ -117,6 +118,8 @@ class MirrorWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             return
         plan = self._plan
         with Client(plan.target.settings) as client:
+            if self._is_published(client, query, batchId):
+                return
             stretches = self._stretches(client, query, batchId, copied)
             stager = Stager(client, plan.target)
             stager.add(_rows(stretches, plan.mapping))
@@ -124,6 +127,14 @@ class MirrorWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""
+
+    def _is_published(self, client: Client, query: str, batch_id: int) -> bool:
+        """Asked of the mapping: the source may have deleted records since, then the batch has fewer now."""
+        value = patiently(lambda: last_value(client, self._plan.mapping), self._plan.target.patience_s)
+        if value is None:
+            return False
+        last = msgspec.json.decode(value, type=Stretch)
+        return last.query == query and last.batch >= batch_id
 
     def _stretches(
         self, client: Client, query: str, batch_id: int, copied: Mapping[TopicPartition, Copied]

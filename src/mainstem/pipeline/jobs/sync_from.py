@@ -26,11 +26,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from mainstem.client import admin, sinks
-from mainstem.client.client import LATEST, Client
+from mainstem.client.client import Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.jobs import JobRun
+from mainstem.pipeline.jobs.mirror_last import last_value
 from mainstem.pipeline.jobs.sync_address import from_environment
 from mainstem.pipeline.jobs.sync_apply import connect
 from mainstem.pipeline.jobs.sync_growing import Growing, Settling, growing_of
@@ -195,7 +196,8 @@ class TableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
                 staged.setdefault(place, []).extend(some)
         patience_s = self._options.patience_s
         with Client(self._options.settings) as client:
-            last = patiently(lambda: last_state(client, self._state), patience_s)
+            value = patiently(lambda: last_value(client, self._state), patience_s)
+            last: Json = json.loads(value or b"{}")
             if last.get("query") == query and last["batch"] >= batchId:
                 return
             stager = Stager(client, self._options)
@@ -204,17 +206,6 @@ class TableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""
-
-
-def last_state(client: Client, place: TopicPartition) -> Json:
-    """What was published last; compaction never takes that."""
-    end = client.offsets({place: LATEST})[place].offset
-    if end == 0:
-        return {}
-    (fetched,) = client.fetch({place: end - 1}, max_wait_ms=0)
-    (record,) = fetched.check().decoded()
-    found: Json = json.loads(record.value or b"{}")
-    return found
 
 
 def _state_row(place: TopicPartition, state: Json) -> pa.RecordBatch:
