@@ -1,12 +1,14 @@
 """Options of the data source: what they mean, and what is said about those that mean nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from mainstem.client.client import EARLIEST, LATEST
 from mainstem.client.settings import Address, Sasl, Tls
 from mainstem.model.errors import InvalidRequest
 from mainstem.spark.connecting import patience_s, settings_of
-from mainstem.spark.options import Bound, Options, ending, is_committed, starting, topics_of
+from mainstem.spark.options import NAMES, Bound, Options, ending, is_committed, starting, topics_of
 
 
 def test_names_are_in_any_case():
@@ -129,3 +131,9 @@ def test_the_broker_must_be_named():
 def test_patience():
     assert patience_s(Options({})) == 120
     assert patience_s(Options({"brokerTimeoutMs": "1500"})) == 1.5
+
+
+def test_every_option_is_documented():
+    pages = Path(__file__).parents[3] / "docs" / "pipelines"
+    told = "".join((pages / name).read_text() for name in ("source.md", "sink.md"))
+    assert [name for name in NAMES if name not in told] == []
