@@ -30,6 +30,8 @@ run: $(VENV)/.run $(VENV)/.compiled
 
 test: $(VENV)/.test $(VENV)/.compiled
 	@sh tools/java.sh
+	@sh tools/postgres.sh
+	@sh tools/rsyslog.sh
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.lint

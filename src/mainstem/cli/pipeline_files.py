@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from mainstem.pipeline.parts import Pipeline, PipelineError, PipelineErrors
 
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = "mainstem-checkpoints"
+_PASSWORD = re.compile(r"(://[^:/@\s]+:)([^@/\s]+)@")
 
 
 def files_argument(function: F) -> F:
@@ -46,6 +48,7 @@ def shown(error: PipelineError) -> str:
         line = Path(error.at.file).read_text(encoding="utf-8").splitlines()[error.at.line - 1]
     except (OSError, IndexError, UnicodeDecodeError):
         return str(error)
+    line = _PASSWORD.sub(lambda found: found[1] + "*" * len(found[2]) + "@", line)
     mark = "".join("\t" if c == "\t" else " " for c in line[: error.at.column - 1]) + "^"
     return f"{error}\n    {line}\n    {mark}"
 

@@ -31,6 +31,7 @@ from mainstem.spark.versions import ReadLimit, ReadMaxRows, SupportsTriggerAvail
 NAME = "mainstem-lake"
 ROWS = 20_000  # of a batch of Arrow's
 LISTINGS = 100  # in vain: nobody merges that fast
+_MADE = {"day": "date", "hour": "integer", "topic": "string"}
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -41,7 +42,7 @@ class Bounds(NamedTuple):
     until_us: int | None
 
 
-class Stretch(InputPartition):  # type: ignore[misc]
+class Stretch(InputPartition):
     """Offsets of one partition of a topic."""
 
     def __init__(self, topic: str, index: int, start: int, end: int) -> None:
@@ -49,7 +50,7 @@ class Stretch(InputPartition):  # type: ignore[misc]
         self.topic, self.index, self.start, self.end = topic, index, start, end
 
 
-class LakeSource(DataSource):  # type: ignore[misc]
+class LakeSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -67,15 +68,13 @@ class LakeSource(DataSource):  # type: ignore[misc]
 
 def row_schema(state: State) -> Schema:
     """The columns of files, and those that are only in names of folders."""
-    fields: list[Schema] = [*state.fields.get("fields", [])]  # type: ignore[misc]
-    kinds = {one["name"]: one["type"] for one in fields} | (
-        {"topic": "string"} if state.format == "raw" else {}
-    )
-    columns: list[Schema] = [*state.columns.get("fields", [])]  # type: ignore[misc]
-    return struct([*columns, *(field(name, kinds[name]) for name in state.partition_by if name in kinds)])
+    fields: list[Schema] = [*state.fields.get("fields", [])]
+    kinds = _MADE | {one["name"]: one["type"] for one in fields}
+    columns: list[Schema] = [*state.columns.get("fields", [])]
+    return struct([*columns, *(field(name, kinds[name]) for name in state.partition_by)])
 
 
-class LakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class LakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, path: str, schema: pa.Schema, bounds: Bounds, most: int) -> None:
         self._path = path
         self._schema = schema
@@ -146,10 +145,11 @@ def first_positions(path: str, schema: pa.Schema, bounds: Bounds) -> Positions:
     """The first offset of each partition that is in the lake and in the bounds; where none is, its end."""
     found: Positions = {topic: dict(places) for topic, places in Lake(path).state().held.items()}
     names = [_record_name(schema, name) for name in ("topic", "partition", "offset")]
+    places_only = pa.schema([schema.field(name) for name in (*names, _record_name(schema, "timestamp"))])
 
     def look() -> list[pa.Table]:
         return [
-            _read_file(file.path, schema, _in_time(schema, bounds), names)
+            _read_file(file.path, places_only, _in_time(schema, bounds))
             .group_by(names[:2])
             .aggregate([(names[2], "min")])
             for leaf in Lake(path).leaves()
@@ -178,7 +178,7 @@ def read_stretch(path: str, schema: pa.Schema, bounds: Bounds, stretch: Stretch)
 
     def look() -> list[pa.Table]:
         return [
-            _read_file(file.path, schema, wanted, schema.names)
+            _read_file(file.path, schema, wanted)
             for leaf in Lake(path).leaves()
             for file in Lake(path).files(leaf)
             if _overlaps(_offsets_of(str(file.path), offset), stretch)
@@ -219,21 +219,23 @@ def _overlaps(offsets: tuple[int, int] | None, stretch: Stretch) -> bool:
     return offsets is None or (offsets[0] < stretch.end and offsets[1] >= stretch.start)
 
 
-def _read_file(path: Path, schema: pa.Schema, wanted: Any, names: Sequence[str]) -> pa.Table:
-    """The rows of one file that are wanted, with these columns in the types of `schema`."""
+def _read_file(path: Path, schema: pa.Schema, wanted: Any) -> pa.Table:
+    """The rows of one file that are wanted, with the columns and types of `schema`. A stretch at a time: a
+    file may be much larger than what is wanted of it."""
+    told = _folder_values(path)
+    found = []
     with parquet.ParquetFile(path) as file:
         stored = [name for name in file.schema_arrow.names if name in schema.names]
-        table = file.read(stored)
-    told = _folder_values(path)
-    arrays = []
-    for one in schema:
-        if one.name in stored:
-            arrays.append(table.column(one.name).cast(one.type))
-        else:
-            text = pa.scalar(told.get(one.name), pa.string())
-            arrays.append(pa.repeat(text, table.num_rows).cast(one.type))
-    rows = pa.table(arrays, schema=schema)
-    return (rows if wanted is None else rows.filter(wanted)).select(list(names))
+        for batch in file.iter_batches(columns=stored):
+            arrays = [
+                batch.column(one.name).cast(one.type)
+                if one.name in stored
+                else pa.repeat(pa.scalar(told.get(one.name), pa.string()), len(batch)).cast(one.type)
+                for one in schema
+            ]
+            rows = pa.table(arrays, schema=schema)
+            found.append(rows if wanted is None else rows.filter(wanted))
+    return pa.concat_tables(found) if found else schema.empty_table()
 
 
 def _folder_values(path: Path) -> Mapping[str, str | None]:

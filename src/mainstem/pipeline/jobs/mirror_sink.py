@@ -69,7 +69,7 @@ def plan_of(options: Mapping[str, str]) -> Plan:
     )
 
 
-class MirrorSink(DataSource):  # type: ignore[misc]
+class MirrorSink(DataSource):
     """Only written to, by streams with topic, partition, offset, timestamp, key, value and headers."""
 
     @classmethod
@@ -80,7 +80,7 @@ class MirrorSink(DataSource):  # type: ignore[misc]
         return MirrorWriter(plan_of(self.options))
 
 
-class CopiedByTask(WriterCommitMessage):  # type: ignore[misc]
+class CopiedByTask(WriterCommitMessage):
     def __init__(
         self,
         query: str,
@@ -92,7 +92,7 @@ class CopiedByTask(WriterCommitMessage):  # type: ignore[misc]
         self.copied = copied  # by partition of the source
 
 
-class MirrorWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class MirrorWriter(DataSourceStreamArrowWriter):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 

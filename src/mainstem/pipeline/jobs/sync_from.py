@@ -73,7 +73,7 @@ def _list(options: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in options.get(name, "").split(",") if part.strip())
 
 
-class TableSource(DataSource):  # type: ignore[misc]
+class TableSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return FORMAT
@@ -95,14 +95,14 @@ class TableSource(DataSource):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(InputPartition):  # type: ignore[misc]
+class Piece(InputPartition):
     """Rows behind `start` up to `end`; a start of None is before all."""
 
     start: tuple[str, ...] | None
     end: tuple[str, ...]
 
 
-class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, url: str, growing: Growing, settling: Settling, max_rows: int) -> None:
         self._url = url
         self._growing = growing
@@ -170,7 +170,7 @@ def _position(told: Json) -> tuple[str, ...] | None:
     return None if told["at"] is None else tuple(told["at"])
 
 
-class TableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class TableWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, state: TopicPartition) -> None:
         self._options = options
         self._state = state
