@@ -32,8 +32,11 @@ def spark(tmp_path_factory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        # Tests are short: the compiler that takes long to start does not pay.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # Tests are short: the compiler that takes long to start does not pay. Derby is a database of tests.
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"-XX:TieredStopAtLevel=1 -Dderby.stream.error.file={folder / 'derby.log'}",
+        )
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -217,7 +217,6 @@ def route(order: Message):
 
 def test_tables_come_from_json_parquet_and_a_database(shop):
     spark = shop.house.spark
-    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", str(shop.folder / "derby.log"))
     shop.write("names.json", '{"customer": "ann", "name": "Ann"}\n')
     spark.sql("SELECT 'ann' AS customer, 'north' AS region").write.parquet(str(shop.folder / "regions"))
     url = f"jdbc:derby:memory:{shop.stem};create=true"

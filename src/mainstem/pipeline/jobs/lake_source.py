@@ -68,9 +68,9 @@ class LakeSource(DataSource):
 
 def row_schema(state: State) -> Schema:
     """The columns of files, and those that are only in names of folders."""
-    fields: list[Schema] = [*state.fields.get("fields", [])]
+    fields: list[Schema] = [*state.fields.get("fields", [])]  # type: ignore[misc]
     kinds = _MADE | {one["name"]: one["type"] for one in fields}
-    columns: list[Schema] = [*state.columns.get("fields", [])]
+    columns: list[Schema] = [*state.columns.get("fields", [])]  # type: ignore[misc]
     return struct([*columns, *(field(name, kinds[name]) for name in state.partition_by)])
 
 
