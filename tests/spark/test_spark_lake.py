@@ -22,6 +22,9 @@ from mainstem.pipeline.jobs import lake_folder
 from mainstem.pipeline.jobs.lake_folder import Lake
 from mainstem.pipeline.jobs.lake_writer import Writer
 
+# Several queries each, which take long to start where other work goes on.
+pytestmark = pytest.mark.timeout(300)
+
 DAY_MS = 86_400_000
 DAY0 = datetime.date(2023, 11, 14)  # of T0_MS
 

@@ -13,6 +13,9 @@ from spark_kit import T0_MS
 from mainstem.model.errors import InvalidRequest
 from mainstem.model.records import Record
 
+# Several queries each, which take long to start where other work goes on.
+pytestmark = pytest.mark.timeout(300)
+
 MINUTE_MS = 60_000
 START_MS = T0_MS // MINUTE_MS * MINUTE_MS  # of a minute
 
