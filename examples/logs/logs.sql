@@ -33,4 +33,4 @@ CREATE STREAM rates WITH (topic = 'log-rates', key = 'program') AS
 CREATE STREAM alerts WITH (topic = 'log-alerts', key = 'program') AS
   SELECT *, concat(program, ': ', CAST(round(100 * error_rate) AS INT), ' % of ', lines, ' lines are errors') AS alert
   FROM rates
-  WHERE error_rate > 0.2 AND lines >= 20;
+  WHERE error_rate > 0.2 AND lines >= 10;

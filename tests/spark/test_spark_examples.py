@@ -252,6 +252,6 @@ def test_logs_come_through_rsyslog_and_raise_alerts(show):
     }
     assert rates == {group: (total[group], errors[group]) for group in total}
     alerts = {(_at(row["minute"]), row["program"]) for row in show.rows("log-alerts")}
-    assert alerts == {group for group in total if errors[group] / total[group] > 0.2 and total[group] >= 20}
+    assert alerts == {group for group in total if errors[group] / total[group] > 0.2 and total[group] >= 10}
     assert {program for _, program in alerts} == {"shop"}
     assert show.picture_bytes("logs") < MAX_PICTURE_BYTES
