@@ -32,6 +32,7 @@ RETENTION_MS = 3_600_000  # of the sample's orders: it may run for days
 STREAM = "mainstem.cli.demo_stream"  # the program that sends and reads
 REFRESH_S = 0.5
 PIPELINE_ENDS_S = 60.0
+STREAM_ENDS_S = 5.0
 LINE_EVERY_S = 5.0  # without a terminal
 DEFAULT_RATE = 5000
 ENDLESS_RATE = 100  # without --for: something to look at, not a load
@@ -263,8 +264,13 @@ async def _end_pipeline(process: Process, folder: Path) -> None:
         click.echo(f"The pipeline ended early: {lines[-1] if lines else 'no word'} ({log})", err=True)
         return
     process.terminate()
+    await _gone(process, PIPELINE_ENDS_S)
+
+
+async def _gone(process: Process, seconds: float) -> None:
+    """Killed only if it does not end: a kill of what has just ended takes its exit code from asyncio."""
     try:
-        await asyncio.wait_for(process.wait(), PIPELINE_ENDS_S)
+        await asyncio.wait_for(process.wait(), seconds)
     except TimeoutError:
         process.kill()
         await process.wait()
@@ -290,9 +296,7 @@ async def _follow(arguments: list[str], seconds: float, stop: asyncio.Event, sho
             show(stream_view(report, rates, seconds), stream_line(report, rates) if rates.per_second else "")
     finally:
         ending.cancel()
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await _gone(process, STREAM_ENDS_S)
     if verdict is None:
         raise MainstemError(f"the stream of orders ended without a verdict (exit code {process.returncode})")
     return verdict
