@@ -26,7 +26,7 @@ from mainstem.pipeline.parts import (
     Query,
     Source,
 )
-from mainstem.pipeline.settings import elsewhere, listed, text, wrong_options
+from mainstem.pipeline.settings import below, elsewhere, listed, text, wrong_options
 
 NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
 
@@ -54,7 +54,7 @@ def check(pipeline: Pipeline, around: Surroundings) -> Checked:
     for part in pipeline.parts:
         wrong += wrong_options(part)
         if isinstance(part, JobPart):
-            wrong += _wrong_job(part)
+            wrong += _wrong_job(part, pipeline.folder)
     named = {part.name.lower(): part for part in pipeline.parts if not isinstance(part, Insert | Function)}
     inputs: dict[str, tuple[str, ...]] = {}
     for part in pipeline.parts:
@@ -78,7 +78,7 @@ def _wrong_names(pipeline: Pipeline) -> Iterator[PipelineError]:
             yield PipelineError(part.at, f"{part.name} is there already, at {first}")
 
 
-def _wrong_job(part: JobPart) -> Iterator[PipelineError]:
+def _wrong_job(part: JobPart, folder: str) -> Iterator[PipelineError]:
     if part.job not in KINDS:
         yield PipelineError(part.at, f"there is no job {part.job!r}{hint(part.job, KINDS)}")
         return
@@ -92,13 +92,15 @@ def _wrong_job(part: JobPart) -> Iterator[PipelineError]:
         yield PipelineError(part.at, f"{part.job} needs {', '.join(missing)}")
         return
     try:
-        job.check(job_options(job, part.options))
+        job.check(job_options(job, part.options, folder))
     except InvalidRequest as error:
         yield PipelineError(part.at, str(error))
 
 
-def job_options(job: Job, given: Options) -> dict[str, str]:
-    return {one.name: text(given, one.name, one.default) for one in job.options}
+def job_options(job: Job, given: Options, folder: str) -> dict[str, str]:
+    found = {one.name: text(given, one.name, one.default) for one in job.options}
+    paths = [one.name for one in job.options if one.is_path and found[one.name]]
+    return found | {name: below(folder, found[name]) for name in paths}
 
 
 # --- what reads what -------------------------------------------------------------------------------

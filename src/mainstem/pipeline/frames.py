@@ -14,7 +14,7 @@ from mainstem.pipeline.checking import Checked
 from mainstem.pipeline.parts import Call, Function, Insert, JobPart, Part, PerMessage, Pipeline, Query, Source
 from mainstem.pipeline.per_message import per_message
 from mainstem.pipeline.schemas import metadata_of
-from mainstem.pipeline.settings import READING, listed, passed_on, text
+from mainstem.pipeline.settings import READING, below, listed, passed_on, text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,12 +198,8 @@ def table_options(part: Source | Query | Call) -> dict[str, str]:
 
 
 def path_of(part: Source | Query | Call, pipeline: Pipeline, suffix: str = "") -> str | None:
-    """Relative to where the file lies, not to where the command is run."""
     path = text(part.options, "path")
-    if not path:
-        return None
-    path = path.rstrip("/") + suffix
-    return path if "://" in path or path.startswith("/") else f"{pipeline.folder}/{path}"
+    return below(pipeline.folder, path.rstrip("/") + suffix) if path else None
 
 
 def _send_by_value(order: tuple[Part, ...]) -> None:

@@ -101,7 +101,7 @@ class Run:
         trigger: dict[str, Any] = (
             {"availableNow": True} if self._plan.once else {"processingTime": LIVE_TRIGGER}
         )
-        options = job_options(job, part.options)
+        options = job_options(job, part.options, self.pipeline.folder)
         return job.start(
             JobRun(self._spark, self._broker, part.name, options, checkpoint, trigger, self._plan.once)
         )

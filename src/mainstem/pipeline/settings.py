@@ -86,6 +86,11 @@ def listed(options: Options, name: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text(options, name).split(",") if word.strip())
 
 
+def below(folder: str, path: str) -> str:
+    """A relative path begins where the pipeline's file lies, not where the command is run."""
+    return path if "://" in path or path.startswith("/") else f"{folder}/{path}"
+
+
 def elsewhere(options: Options) -> bool:
     """Another broker's, about which nothing is known here."""
     return "kafka.bootstrap.servers" in options

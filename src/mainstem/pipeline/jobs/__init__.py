@@ -26,6 +26,7 @@ class JobOption:
     help: str
     required: bool = False
     default: str = ""
+    is_path: bool = False  # relative ones begin where the pipeline's file lies
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 OPTIONS = (
     JobOption("topic", "the topic, or several with commas"),
     JobOption("pattern", "a regular expression of topics, instead of topic"),
-    JobOption("path", "the lake's folder", required=True),
+    JobOption("path", "the lake's folder", required=True, is_path=True),
     JobOption("format", "what values are: raw, json, csv, avro or text", default="raw"),
     JobOption(
         "schema", "the fields of values, as in 'id BIGINT, at TIMESTAMP'; without it json tells them itself"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OWN = "{topic}"
 OPTIONS = (
-    JobOption("path", "the folder of a lake that the job lake has written", required=True),
+    JobOption("path", "the folder of a lake that the job lake has written", required=True, is_path=True),
     JobOption("topic", "where the records go; {topic} stands for the one they came from", required=True),
     JobOption("from", "the first time of records, as in '2026-11-15T08:00:00Z'"),
     JobOption("until", "the time that all records come before"),

@@ -49,8 +49,10 @@ OPTIONS = (
     ),
     JobOption("late", "how long a window waits for records that come late", default="10 minutes"),
     JobOption("every", "the time between batches while it runs", default="10 seconds"),
-    JobOption("path", "a .csv or .parquet file of the recent past, one row for each topic and window"),
-    JobOption("plot", "a .png of it"),
+    JobOption(
+        "path", "a .csv or .parquet file of the recent past, one row for each topic and window", is_path=True
+    ),
+    JobOption("plot", "a .png of it", is_path=True),
     JobOption("keep", "how much of the past the file and the picture show", default="1 day"),
     JobOption("starting_offsets", "earliest, latest, or JSON", default="earliest"),
     JobOption("max_records", "how many records a batch has at most", default="1000000"),
