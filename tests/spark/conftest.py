@@ -13,6 +13,10 @@ from spark_kit import House, new_name
 from mainstem.testing.broker import Broker
 
 
+# Records of tests have times of their own, years ago.
+FOREVER = {"topics.retention_ms": -1}
+
+
 def pytest_collection_modifyitems(items) -> None:
     """One Spark for all: on one worker, where it starts once."""
     for item in items:
@@ -46,7 +50,7 @@ def spark(tmp_path_factory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def shared_broker() -> Iterator[Broker]:
-    with Broker(process=True) as broker:
+    with Broker(FOREVER, process=True) as broker:
         yield broker
 
 
@@ -58,7 +62,7 @@ def house(spark, shared_broker) -> House:
 @pytest.fixture
 def own_house(spark) -> Iterator[House]:
     """With a broker of this test alone."""
-    with Broker(process=True) as broker:
+    with Broker(FOREVER, process=True) as broker:
         yield House(spark, broker.kafka, broker)
 
 
