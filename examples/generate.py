@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 NAMES = ("behaviour", "logs", "metrics", "orders")
 PARTITIONS = 2
 TIMEOUT_S = 60
+MAX_UNSENT = 50_000  # the client refuses more than twice as many
 
 
 def generate(name: str, bootstrap: str, count: int | None, seed: int, until: datetime) -> int:
@@ -33,18 +35,23 @@ def generate(name: str, bootstrap: str, count: int | None, seed: int, until: dat
     return count
 
 
+def client(bootstrap: str) -> dict[str, Any]:
+    """What is wrong is told once, by who asked; not by the client for every attempt."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
+
+
 def create(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (made,) = admin.create_topics([NewTopic(topic, PARTITIONS)]).values()
+    admin = AdminClient(client(bootstrap))
+    (made,) = admin.create_topics([NewTopic(topic, PARTITIONS)], request_timeout=5).values()
     try:
         made.result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+            raise SystemExit(f"{bootstrap}: {error.args[0].str()}; is there a broker?") from None
 
 
 def send(bootstrap: str, topic: str, events: Iterable[tuple[str, bytes]]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
+    producer = Producer(client(bootstrap) | {"linger.ms": 20, "enable.idempotence": True})
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -52,6 +59,8 @@ def send(bootstrap: str, topic: str, events: Iterable[tuple[str, bytes]]) -> Non
             failed.append(error)
 
     for key, value in events:
+        while len(producer) > MAX_UNSENT:
+            producer.poll(0.1)
         producer.produce(topic, value, key, on_delivery=delivered)
         producer.poll(0)
     if producer.flush(TIMEOUT_S) or failed:
@@ -61,41 +70,40 @@ def send(bootstrap: str, topic: str, events: Iterable[tuple[str, bytes]]) -> Non
 def through_rsyslog(bootstrap: str, topic: str, lines: list[bytes]) -> None:
     from logs.rsyslogd import Rsyslogd
 
-    wanted = size(bootstrap, topic) + len(lines)
+    before = size(bootstrap, topic)
     with (
         tempfile.TemporaryDirectory(prefix="rsyslog-") as folder,
         Rsyslogd(Path(folder), bootstrap, topic) as daemon,
     ):
         daemon.send(lines)
         deadline_s = time.monotonic() + TIMEOUT_S
-        while size(bootstrap, topic) < wanted:
+        while size(bootstrap, topic) < before + len(lines):
             if time.monotonic() > deadline_s:
                 raise SystemExit(f"{topic} did not get all lines in {TIMEOUT_S} s")
-            time.sleep(0.1)
+            time.sleep(0.2)
 
 
 def size(bootstrap: str, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "examples"})
-    try:
-        ends = [consumer.get_watermark_offsets(TopicPartition(topic, i), 10) for i in range(PARTITIONS)]
-    finally:
-        consumer.close()
+    consumer = Consumer(client(bootstrap) | {"group.id": "examples"})
+    known = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), TIMEOUT_S) for number in known]
+    consumer.close()
     return sum(high - low for low, high in ends)
 
 
 def values(bootstrap: str, topic: str) -> list[bytes]:
     """All that a topic holds now."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "examples", "enable.partition.eof": True}
-    consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
+    consumer = Consumer(client(bootstrap) | {"group.id": "examples", "enable.partition.eof": True})
     known = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     consumer.assign([TopicPartition(topic, number, 0) for number in known])
     found: list[bytes] = []
     ended = 0
     while ended < len(known):
         message = consumer.poll(TIMEOUT_S)
-        if message is None:
-            raise SystemExit(f"{topic} cannot be read")
-        if message.error():
+        error = None if message is None else message.error()
+        if message is None or (error and error.code() != KafkaError._PARTITION_EOF):
+            raise SystemExit(f"{topic} cannot be read: {error or 'it says nothing'}")
+        if error:
             ended += 1
         else:
             found.append(message.value())
