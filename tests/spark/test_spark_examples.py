@@ -19,6 +19,7 @@ from mainstem.pipeline.validating import validate
 from mainstem.testing.broker import Broker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.timeout(300)
 UNTIL = datetime.now(UTC).replace(second=30, microsecond=0) - timedelta(minutes=1)
 COUNT = 3000
 SEED = 11
