@@ -12,7 +12,6 @@ from spark_kit import House, new_name
 
 from mainstem.testing.broker import Broker
 
-
 # Records of tests have times of their own, years ago.
 FOREVER = {"topics.retention_ms": -1}
 

@@ -36,6 +36,7 @@ def progress_of(progress: Mapping[str, Any], name: str) -> QueryProgress:
         batch_ms=batch_ms,
         lag=_lag(progress.get("sources") or ()),
         watermark_ms=watermark_ms if watermark_ms != NO_WATERMARK_MS else None,
+        late_rows=sum(int(state.get("numRowsDroppedByWatermark") or 0) for state in states),
         state_rows=sum(int(state.get("numRowsTotal") or 0) for state in states),
         state_bytes=sum(int(state.get("memoryUsedBytes") or 0) for state in states),
     )

@@ -60,6 +60,7 @@ def check(pipeline: Pipeline, around: Surroundings) -> Checked:
     for part in pipeline.parts:
         inputs[part.name] = tuple(_inputs(part, named, wrong))
     order = _ordered(pipeline, inputs, wrong)
+    wrong += _loops(pipeline, inputs, named)
     columns = _check_columns(order, around, named, wrong)
     wrong += _missing_topics(pipeline, around)
     if wrong:
@@ -168,6 +169,42 @@ def _ordered(
     for part in pipeline.parts:
         visit(part)
     return tuple(done.values())
+
+
+def _loops(
+    pipeline: Pipeline, inputs: Mapping[str, tuple[str, ...]], named: Mapping[str, Part]
+) -> Iterator[PipelineError]:
+    """What writes a topic that it reads would never come to an end."""
+    for part in pipeline.parts:
+        target = named.get(part.into.lower()) if isinstance(part, Insert) else part
+        if isinstance(part, Source | JobPart | Function) or target is None:
+            continue
+        topic = _topic(target)
+        if topic and topic in _topics_read(part.name, inputs, named):
+            yield PipelineError(part.at, f"{part.name} writes topic {topic!r}, which it also reads")
+
+
+def _topics_read(name: str, inputs: Mapping[str, tuple[str, ...]], named: Mapping[str, Part]) -> set[str]:
+    found: set[str] = set()
+    seen: set[str] = set()
+    waiting = [*inputs[name]]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        part = named[one.lower()]
+        if isinstance(part, Source):
+            found |= set(listed(part.options, "topic"))
+        elif _topic(part):
+            found.add(_topic(part))
+        waiting += inputs.get(part.name, ())
+    return found
+
+
+def _topic(part: Part) -> str:
+    is_written = isinstance(part, Source | Query | Call | PerMessage)
+    return text(part.options, "topic") if is_written and hasattr(part, "options") else ""
 
 
 # --- columns ---------------------------------------------------------------------------------------

@@ -77,6 +77,10 @@ class Driver:
         for progress in new:
             self._book.progressed(self.status.pipeline, self.status.run, progress)
             self._screen.progressed(progress)
+            if progress.late_rows:
+                self._log(
+                    "warning", f"{progress.query}: {progress.late_rows:,} came too late, and were left out"
+                )
         last = tuple(one.last for one in run.watched if one.last is not None)
         self._change(
             queries=last,

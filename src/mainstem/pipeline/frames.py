@@ -6,7 +6,7 @@ and each query has its own checkpoint. In a backfill everything is a batch, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,10 @@ from mainstem.pipeline.settings import READING, below, listed, passed_on, text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PIPELINE_OPTIONS = frozenset({"timestamp", "watermark", "deduplicate", "metadata"})
+# What has no meaning where values stay bytes.
+TYPED = frozenset(
+    {"format", "delimiter", "avro_schema", "avro_framing", "dead_letters", "metadata", "headers"}
+)
 TABLE_OPTIONS = frozenset({"format", "path", "partition_by", "output", "trigger"})
 
 
@@ -98,6 +101,8 @@ class Frames:
         if to_topic and self._span is None:
             frame = self._read_again(part, frame)
             self._waves[part.name.lower()] = wave + 1
+        elif part.kind == "stream":
+            frame = self._timed(frame, part)
         self._name(part.name, frame)
 
     def _sql(self, query: str) -> DataFrame:
@@ -121,30 +126,17 @@ class Frames:
         return self._stream(part) if part.kind == "stream" else self._table(part)
 
     def _stream(self, part: Source) -> DataFrame:
-        given = {"isolation": "read_committed", "starting": "earliest", "format": "json"}
-        given |= {name: option.value for name, option in part.options.items()}
-        options = {
-            READING[name].spark: value
-            for name, value in given.items()
-            if name in READING and name not in PIPELINE_OPTIONS
-        }
+        options = _reading(part, READING)
         metadata = metadata_of(part)
         if metadata:
             options["metadata"] = ",".join(metadata)
         if part.schema:
             options["schema"] = part.schema
-        return self._timed(self._load({**options, **passed_on(part.options)}), part)
+        return self._timed(self._load({"format": "json", **options}), part)
 
     def _raw(self, part: Source | Query | Call) -> DataFrame:
         """The same records as bytes."""
-        named = {
-            READING[name].spark: text(part.options, name)
-            for name in ("topic", "pattern")
-            if name in part.options
-        }
-        starting = text(part.options, "starting", "earliest")
-        how = {"isolationLevel": "read_committed", "includeHeaders": "true", "startingOffsets": starting}
-        return self._load({**named, **how, **passed_on(part.options)})
+        return self._load({**_reading(part, READING.keys() - TYPED), "includeHeaders": "true"})
 
     def _read_again(self, part: Query | Call, made: DataFrame) -> DataFrame:
         format = text(part.options, "format", "json").lower()
@@ -191,6 +183,18 @@ class Frames:
         if part.schema:
             reader = reader.schema(part.schema)
         return reader.options(**table_options(part)).load(path_of(part, self._pipeline))
+
+
+def _reading(part: Source | Query | Call, names: Collection[str]) -> dict[str, str]:
+    """Options of the source, by its own words."""
+    given = {"isolation": "read_committed", "starting": "earliest"}
+    given |= {name: option.value for name, option in part.options.items()}
+    if "starting_time" in given:
+        del given["starting"]
+    chosen = {READING[name].spark: value for name, value in given.items() if name in names}
+    chosen.pop("", None)  # what the pipeline itself uses
+    chosen.pop("metadata", None)
+    return chosen | passed_on(part.options)
 
 
 def table_options(part: Source | Query | Call) -> dict[str, str]:

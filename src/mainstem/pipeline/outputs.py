@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.frames import Output, path_of, table_options
 from mainstem.pipeline.parts import Options, PerMessage, Pipeline
 from mainstem.pipeline.settings import OUTPUTS, listed, passed_on, text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 # Spark's own cuts times to milliseconds.
@@ -35,6 +36,8 @@ def start(
     if goes_to_topic(output):
         writer = _topic_writer(_counted(rows_of(output)), _sink(options, broker), mode)
     else:
+        assert not isinstance(output.target, PerMessage)
+        _must_be_its_own(output, path_of(output.target, pipeline), checkpoint)
         writer = _table_writer(output, pipeline)
     trigger: dict[str, Any] = (
         {"availableNow": True} if once else {"processingTime": text(options, "trigger", LIVE_TRIGGER)}
@@ -85,10 +88,42 @@ def rows_of(output: Output) -> DataFrame:
     keys = listed(options, "key")
     columns = [value.alias("value")]
     if len(keys) == 1:
-        columns.append(functions.col(keys[0]).cast("string").alias("key"))
+        columns.append(_as_key(frame, keys[0]).alias("key"))
     elif keys:
         columns.append(functions.to_json(functions.struct(*keys), JSON).alias("key"))
     return frame.select(*columns)
+
+
+def _as_key(frame: DataFrame, name: str) -> Column:
+    """A time is spelt as in the value."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import TimestampType
+
+    column = functions.col(name)
+    is_time = isinstance(frame.select(column).schema.fields[0].dataType, TimestampType)
+    return functions.date_format(column, JSON["timestampFormat"]) if is_time else column.cast("string")
+
+
+def _must_be_its_own(output: Output, path: str | None, checkpoint: str) -> None:
+    """Spark notes in a folder which batches it holds. A new checkpoint counts from 0 again, and what has the
+    number of a noted batch would be left out without a word.
+    """
+    spark = output.frame.sparkSession
+    if (
+        path is not None
+        and _exists(spark, f"{path}/_spark_metadata")
+        and not _exists(spark, f"{checkpoint}/offsets")
+    ):
+        raise InvalidRequest(
+            f"{path} holds what another checkpoint wrote, and would take nothing from a new one:"
+            " delete the folder, or give another path"
+        )
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    """Wherever it lies: Spark knows its file systems."""
+    place = spark._jvm.org.apache.hadoop.fs.Path(path)
+    return bool(place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(place))
 
 
 def _counted(frame: DataFrame) -> DataFrame:

@@ -22,6 +22,7 @@ class QueryProgress(msgspec.Struct, frozen=True, kw_only=True):
     batch_ms: int
     lag: int | None = None  # records that are there and were not read yet
     watermark_ms: int | None = None
+    late_rows: int = 0  # came after the watermark, and were left out
     state_rows: int = 0
     state_bytes: int = 0
 

@@ -11,8 +11,9 @@ run.end()
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mainstem.pipeline import topics
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from mainstem.client.settings import ClientSettings
 
 
+TOO_BUSY = "Python worker failed to connect back"
+RETRIES = 5
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     settings: ClientSettings
@@ -49,6 +54,8 @@ class Watched:
     last: QueryProgress | None = None
     rows_in: int = 0
     rows_out: int = 0
+    again: Callable[[], StreamingQuery | None] | None = None  # starts it once more
+    failures: int = 0
 
 
 class Run:
@@ -80,22 +87,29 @@ class Run:
         for one in self._waves.pop(0):
             try:
                 for query in self._begin(one):
-                    self.watched.append(Watched(query.name or one.name, query))
+                    again = None if isinstance(one, JobPart) else partial(self._start, one)
+                    self.watched.append(Watched(query.name or one.name, query, again=again))
             except Exception as error:
                 at = one.at if isinstance(one, JobPart) else one.target.at
                 error.add_note(str(at))
                 raise
 
     def _begin(self, one: Output | JobPart) -> Iterator[StreamingQuery]:
-        checkpoint = f"{self._plan.checkpoints}/{one.name}"
         if isinstance(one, JobPart):
-            yield from self._begin_job(one, checkpoint)
+            yield from self._begin_job(one)
             return
-        query = start(one, self.pipeline, self._broker, checkpoint, self._plan.once)
+        query = self._start(one)
         if query is not None:
             yield query
 
-    def _begin_job(self, part: JobPart, checkpoint: str) -> list[StreamingQuery]:
+    def _start(self, output: Output) -> StreamingQuery | None:
+        return start(output, self.pipeline, self._broker, self._checkpoint(output.name), self._plan.once)
+
+    def _checkpoint(self, name: str) -> str:
+        return f"{self._plan.checkpoints}/{name}"
+
+    def _begin_job(self, part: JobPart) -> list[StreamingQuery]:
+        checkpoint = self._checkpoint(part.name)
         assert self._spark is not None
         job = job_of(part.job)
         trigger: dict[str, Any] = (
@@ -113,7 +127,7 @@ class Run:
         new = [progress for one in self.watched for progress in _news(one)]
         for one in self.watched:
             error = None if one.query.isActive else one.query.exception()
-            if error is not None:
+            if error is not None and not _started_again(one, error):
                 raise error
         if self._waves and not any(one.query.isActive for one in self.watched):
             self._next_wave()
@@ -126,6 +140,17 @@ class Run:
     def end(self) -> None:
         for one in self.watched:
             one.query.stop()
+
+
+def _started_again(one: Watched, error: Exception) -> bool:
+    """On a machine that is very busy Spark waits ten seconds for its Python, and gives the query up."""
+    one.failures += 1
+    if TOO_BUSY not in str(error) or one.again is None or one.failures > RETRIES:
+        return False
+    query = one.again()
+    assert query is not None
+    one.query, one.seen = query, ""
+    return True
 
 
 def _news(one: Watched) -> Iterator[QueryProgress]:

@@ -81,6 +81,11 @@ def mistakes(pipeline, topics=None) -> list[str]:
             ORDERS + "CREATE STREAM r WITH (topic = 'r', trigger = 'now') AS SELECT id FROM orders;",
             "is no time",
         ),
+        (
+            ORDERS + "INSERT INTO orders SELECT id, amount, at FROM orders;",
+            "writes topic 'orders', which it also reads",
+        ),
+        (ORDERS + "CREATE STREAM r WITH (topic = 'orders') AS SELECT id FROM orders;", "which it also reads"),
         ("CREATE JOB a USING lak WITH (topic = 'x');", "there is no job 'lak'; did you mean 'lake'?"),
     ],
 )
