@@ -2,6 +2,7 @@
 
 import json
 
+from confluent_kafka import Producer
 from spark_kit import new_name
 
 from mainstem.pipeline.jobs import JobRun, job_of
@@ -37,6 +38,18 @@ def run_job(house, kind, checkpoint, **options):
 
 def put_json(house, topic, rows, partition=0, **how):
     house.fill(topic, [json.dumps(row).encode() for row in rows], partition, **how)
+
+
+def put_in_transaction(house, topic, values, *, commit):
+    producer = Producer(
+        {"bootstrap.servers": house.address, "transactional.id": new_name("tx"), "linger.ms": 0}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value)
+    producer.flush(30)
+    producer.commit_transaction(30) if commit else producer.abort_transaction(30)
 
 
 def data_files(folder):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from lake_kit import data_files, put_json, run_job, start_job
+from lake_kit import data_files, put_in_transaction, put_json, run_job, start_job
 from pyspark.errors import StreamingQueryException
 from spark_kit import T0_MS
 
@@ -53,6 +53,17 @@ def test_raw_records_arrive_whole_in_a_folder_for_each_day(house, topic, tmp_pat
     assert [int(r.timestamp.timestamp() * 1000) for r in seen[:4]] == [r.timestamp_ms for r in records]
     assert {r.day for r in seen} == {DAY0, DAY0 + datetime.timedelta(1), DAY0 + datetime.timedelta(2)}
     assert sorted(row["offset"] for row in plain(tmp_path / "lake") if row["partition"] == 0) == [0, 1, 2, 3]
+
+
+def test_what_a_transaction_aborted_is_not_archived_unless_asked_for(house, topic, tmp_path):
+    house.create(topic)
+    put_in_transaction(house, topic, [b"aborted"], commit=False)
+    put_in_transaction(house, topic, [b"committed"], commit=True)
+    run_job(house, "lake", tmp_path / "c", topic=topic, path=tmp_path / "lake")
+    assert [row["value"] for row in plain(tmp_path / "lake")] == [b"committed"]
+    everything = {"topic": topic, "path": tmp_path / "all", "isolation": "read_uncommitted"}
+    run_job(house, "lake", tmp_path / "d", **everything)
+    assert [row["value"] for row in plain(tmp_path / "all")] == [b"aborted", b"committed"]
 
 
 def test_typed_values_are_partitioned_by_their_own_time_and_fields(house, topic, tmp_path):

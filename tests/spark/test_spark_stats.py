@@ -7,7 +7,7 @@ import struct
 
 import pyarrow.parquet as pq
 import pytest
-from lake_kit import ONCE, run_job, start_job
+from lake_kit import ONCE, put_in_transaction, run_job, start_job
 from spark_kit import T0_MS
 
 from mainstem.model.errors import InvalidRequest
@@ -71,6 +71,14 @@ def test_windows_have_the_figures_of_their_records(house, topic, tmp_path):
     assert again[max(told)]["rows"] == 12
     assert again[min(told)] == first
     assert pq.read_table(tmp_path / "s.parquet").column("rows").to_pylist() == [300, 50, 12]
+
+
+def test_what_a_transaction_aborted_is_not_counted(house, topic, tmp_path):
+    house.create(topic)
+    put_in_transaction(house, topic, [b"aborted"] * 5, commit=False)
+    put_in_transaction(house, topic, [b"committed"] * 3, commit=True)
+    run_job(house, "stats", tmp_path / "c", topic=topic, window="1 day")
+    assert sum(one["rows"] for one in newest(house, f"{topic}-stats").values()) == 3
 
 
 def test_several_topics_are_told_apart_and_results_are_not_counted(house, topic, tmp_path):

@@ -1,8 +1,10 @@
 """The job sync with a real PostgreSQL, and by JDBC with the database that comes with Spark."""
 
 import json
+import threading
 import time
 
+import pyarrow as pa
 import pytest
 from postgres_kit import programs, running_postgres
 from pyspark.errors import StreamingQueryException
@@ -13,8 +15,10 @@ from mainstem.model.errors import InvalidRequest
 from mainstem.model.records import Record
 from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.sync import JOB
-from mainstem.pipeline.jobs.sync_apply import DatabaseGone
+from mainstem.pipeline.jobs.sync_apply import Applier, DatabaseGone
+from mainstem.pipeline.jobs.sync_changes import Changes
 from mainstem.pipeline.jobs.sync_growing import Settling, growing_of
+from mainstem.pipeline.jobs.sync_table import Table, prepare
 
 SCHEMA = "id BIGINT, name STRING, amount DOUBLE"
 
@@ -130,6 +134,60 @@ def test_a_batch_that_is_repeated_is_known_and_not_applied_again(house, postgres
     put(house, topic, *((i, {"id": i, "name": "n", "amount": i}) for i in range(250, 300)))
     run(house, tmp_path, **options)
     assert [row[0] for row in rows_of(postgres, table)] == list(range(300))
+
+
+def changes_of(fields, rows, deleted=()):
+    upserts = pa.Table.from_pylist([dict(zip(fields.names, row, strict=True)) for row in rows], fields)
+    keys = pa.table({"id": pa.array(deleted, pa.int64())})
+    return Changes(upserts, range(len(rows)), keys, range(len(deleted)), [])
+
+
+def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgres, table):
+    """As after an answer that got lost, with the first batch of a query."""
+    fields = pa.schema([pa.field("id", pa.int64())])
+    with postgres.connect() as connection:
+        prepare(connection, Table(table, fields, ()), create=True)
+    appliers = [Applier(postgres.url, Table(table, fields, ()), 10, lambda bad: None) for _ in range(2)]
+    begun, go_on, outcomes = threading.Event(), threading.Event(), []
+
+    def slowly():
+        begun.set()
+        go_on.wait()
+        return changes_of(fields, [(1,)])
+
+    def is_waiting():
+        with postgres.connect() as connection:
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            return connection.execute(waiting).fetchone()[0] > 0
+
+    first = threading.Thread(target=lambda: outcomes.append(appliers[0].apply(table, 0, slowly)))
+    again = threading.Thread(
+        target=lambda: outcomes.append(appliers[1].apply(table, 0, lambda: changes_of(fields, [(1,)])))
+    )
+    first.start()
+    begun.wait()
+    again.start()
+    until("the second waits for the first", is_waiting)
+    go_on.set()
+    for thread, applier in zip((first, again), appliers, strict=True):
+        thread.join()
+        applier.close()
+    assert outcomes == [True, False]
+    assert rows_of(postgres, table) == [(1,)]
+
+
+def test_a_row_may_take_what_a_deleted_one_leaves_free(postgres, table):
+    fields = pa.schema([pa.field("id", pa.int64()), pa.field("email", pa.string())])
+    with postgres.connect() as connection:
+        connection.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, email text UNIQUE)")
+        prepare(connection, Table(table, fields, ("id",)), create=True)
+    refused = []
+    applier = Applier(postgres.url, Table(table, fields, ("id",)), 10, refused.extend)
+    applier.apply(table, 0, lambda: changes_of(fields, [(1, "a@b")]))
+    applier.apply(table, 1, lambda: changes_of(fields, [(2, "a@b")], deleted=[1]))
+    applier.close()
+    assert refused == []
+    assert rows_of(postgres, table) == [(2, "a@b")]
 
 
 def test_rows_that_the_table_refuses_go_to_a_topic_with_the_reason_and_the_others_arrive(

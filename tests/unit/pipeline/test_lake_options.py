@@ -56,6 +56,8 @@ def test_few_options_are_enough(kind):
         ("lake", {"table_format": "hudi"}, "table_format is one of"),
         ("lake", {"compression": "rar"}, "compression is one of"),
         ("lake", {"max_records": "0"}, "whole number from 1"),
+        ("lake", {"isolation": "commited"}, "did you mean 'read_committed'"),
+        ("stats", {"isolation": "none"}, "isolation is one of read_committed"),
         ("replay", {"partitioning": "keys"}, "did you mean 'key'"),
         ("replay", {"from": "yesterday"}, "from is a time"),
         ("stats", {"topic": "a, b"}, "into is missing"),

@@ -79,6 +79,31 @@ def test_what_cannot_be_read_is_set_aside_with_its_row_and_reason():
     assert found.bad[2][1] == "'x' is not a int64 for 'id'"
 
 
+@pytest.mark.parametrize("keys", [("id",), ("name",), ()])
+def test_text_that_is_not_utf_8_is_set_aside_whichever_column_it_is_in(keys):
+    fields = pa.schema([*FIELDS, pa.field("tags", pa.list_(pa.string()))])
+    values = [
+        b'{"id": 1, "name": "a", "tags": ["x"]}',
+        b'{"id": 2, "name": "\xff", "tags": ["y"]}',
+        b'{"id": 3, "name": "c", "tags": ["\xff"]}',
+        b"nonsense",
+        b'{"id": 4, "name": "d", "tags": []}',
+    ]
+    found = changes_of(batch_of([(None, value) for value in values]), JSON, fields, keys, deletes=True)
+    assert found.upsert_rows == [0, 4]
+    assert found.upserts.column("id").to_pylist() == [1, 4]
+    assert [row for row, _ in found.bad] == [1, 2, 3]
+    assert "UTF-8" in found.bad[0][1]
+
+
+def test_a_tombstones_key_nested_beyond_all_measure_is_set_aside():
+    deep = b"[" * 100_000 + b"]" * 100_000
+    inside = b'{"id": ' + deep + b"}"
+    found = changes([(deep, None), (inside, None), (b"2", None)])
+    assert [row for row, _ in found.bad] == [0, 1]
+    assert found.delete_rows == [2]
+
+
 @pytest.mark.parametrize(
     ("key", "expected"), [(b"17", (17,)), (b'{"id": 17}', (17,)), (b'"17"', (17,)), (b'{"id": "17"}', (17,))]
 )

@@ -14,7 +14,9 @@ from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.pipeline.jobs.lake_compaction import Policy
 from mainstem.pipeline.jobs.lake_folder import Lake, Positions, State
 from mainstem.pipeline.jobs.lake_options import (
+    ISOLATION_HELP,
     flag,
+    isolation,
     local_folder,
     names,
     one_of,
@@ -52,6 +54,7 @@ OPTIONS = (
     ),
     JobOption("max_records", "how many records a batch has at most", default="1000000"),
     JobOption("fail_on_data_loss", "end if records are gone before they were read", default="true"),
+    JobOption("isolation", ISOLATION_HELP, default="read_committed"),
     JobOption("dead_letter_topic", "where records go that cannot be read; <topic>.dead without it"),
     JobOption("compression", f"of the files: {', '.join(CODECS)}", default="zstd"),
     JobOption("target_size", "of a compacted file", default="128 MiB"),
@@ -67,6 +70,7 @@ def check(options: Mapping[str, str]) -> None:
     policy_of(options)
     whole("max_records", options["max_records"], 1)
     flag("fail_on_data_loss", options["fail_on_data_loss"])
+    isolation(options)
     one_of("compression", options["compression"], CODECS)
     if one_of("table_format", options["table_format"], TABLE_FORMATS) == "parquet":
         local_folder("path", options["path"])
@@ -139,6 +143,7 @@ def _stream(run: JobRun, shape: Shape, held: Positions) -> DataFrame:
         "startingOffsets": starting_offsets(run, held) if held else given["starting_offsets"],
         "maxOffsetsPerTrigger": given["max_records"],
         "failOnDataLoss": given["fail_on_data_loss"],
+        "isolationLevel": isolation(given),
     }
     if given.get("dead_letter_topic"):
         options["deadLetterTopic"] = given["dead_letter_topic"]

@@ -21,6 +21,8 @@ _BYTES = {
     "gib": 1 << 30,
 }
 _SIZE = re.compile(r"(\d+)\s*([a-z]*)")
+ISOLATIONS = ("read_committed", "read_uncommitted")
+ISOLATION_HELP = f"whether open and aborted transactions are left out: {', '.join(ISOLATIONS)}"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -38,6 +40,10 @@ def one_of(name: str, text: str, known: Iterable[str]) -> str:
 
 def flag(name: str, text: str) -> bool:
     return one_of(name, text, ("true", "false")) == "true"
+
+
+def isolation(options: Mapping[str, str]) -> str:
+    return one_of("isolation", options["isolation"], ISOLATIONS)
 
 
 def whole(name: str, text: str, low: int = 0) -> int:

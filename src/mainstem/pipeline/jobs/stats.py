@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.pipeline.jobs.lake_options import (
+    ISOLATION_HELP,
     flag,
+    isolation,
     local_folder,
     names,
     seconds,
@@ -57,6 +59,7 @@ OPTIONS = (
     JobOption("starting_offsets", "earliest, latest, or JSON", default="earliest"),
     JobOption("max_records", "how many records a batch has at most", default="1000000"),
     JobOption("fail_on_data_loss", "end if records are gone before they were read", default="true"),
+    JobOption("isolation", ISOLATION_HELP, default="read_committed"),
 )
 
 
@@ -68,6 +71,7 @@ def check(options: Mapping[str, str]) -> None:
             raise InvalidRequest(f"{name} is a second or more, not {options[name]!r}")
     whole("max_records", options["max_records"], 1)
     flag("fail_on_data_loss", options["fail_on_data_loss"])
+    isolation(options)
     if options.get("path"):
         check_table(local_folder("path", options["path"]))
     if options.get("plot") and not local_folder("plot", options["plot"]).endswith(".png"):
@@ -93,6 +97,7 @@ def start(run: JobRun) -> list[StreamingQuery]:
         "startingOffsets": given["starting_offsets"],
         "maxOffsetsPerTrigger": given["max_records"],
         "failOnDataLoss": given["fail_on_data_loss"],
+        "isolationLevel": isolation(given),
     }
     records = run.spark.readStream.format("mainstem").options(**options).load().where(_not(into))
     outputs = Outputs(

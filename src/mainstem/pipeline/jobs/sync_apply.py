@@ -92,32 +92,39 @@ class Applier:
     def _transaction(
         self, connection: Connection, query: str, batch_id: int, changes: Callable[[], Changes]
     ) -> bool:
-        table = self._table
+        batches = sql.Identifier(BATCHES)
+        # In a transaction of its own, so that there is a row to lock: a COMMIT whose answer got lost may be
+        # on its way still when the batch is tried again.
+        first = sql.SQL("INSERT INTO {} (query, batch) VALUES (%s, -1) ON CONFLICT (query) DO NOTHING")
+        connection.execute(first.format(batches), [query])
         with connection.transaction():
-            last = sql.SQL("SELECT batch FROM {} WHERE query = %s FOR UPDATE").format(sql.Identifier(BATCHES))
+            last = sql.SQL("SELECT batch FROM {} WHERE query = %s FOR UPDATE").format(batches)
             known = connection.execute(last, [query]).fetchone()
-            if known is not None and known[0] >= batch_id:
+            if known is None:
+                raise DatabaseGone(f"the row of this query in {BATCHES} was deleted by somebody")
+            if known[0] >= batch_id:
                 events.event("batch was applied before", batch=batch_id)
                 return False
             # A violation must show up at its row, not at the end of the transaction.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            found = changes()
-            connection.execute(table.temporary(ROWS, table.fields.names))
-            bad = list(found.bad)
-            for at, why in _put(connection, ROWS, found.upserts, table.upsert()):
-                bad.append((found.upsert_rows[at], why))
-            if table.keys and found.deletes.num_rows:
-                connection.execute(table.temporary(KEYS, table.keys))
-                for at, why in _put(connection, KEYS, found.deletes, table.delete()):
-                    bad.append((found.delete_rows[at], why))
+            bad = self._change(connection, changes())
             if bad:
                 self._set_aside(sorted(bad))
-            note = sql.SQL(
-                "INSERT INTO {} (query, batch) VALUES (%s, %s) "
-                "ON CONFLICT (query) DO UPDATE SET batch = EXCLUDED.batch, at = now()"
-            )
-            connection.execute(note.format(sql.Identifier(BATCHES)), [query, batch_id])
+            note = sql.SQL("UPDATE {} SET batch = %s, at = now() WHERE query = %s").format(batches)
+            connection.execute(note, [batch_id, query])
         return True
+
+    def _change(self, connection: Connection, found: Changes) -> list[tuple[int, str]]:
+        """All rows that were refused. Deletes come first: what they leave free, a new row may take."""
+        table, bad = self._table, list(found.bad)
+        if table.keys and found.deletes.num_rows:
+            connection.execute(table.temporary(KEYS, table.keys))
+            for at, why in _put(connection, KEYS, found.deletes, table.delete()):
+                bad.append((found.delete_rows[at], why))
+        connection.execute(table.temporary(ROWS, table.fields.names))
+        for at, why in _put(connection, ROWS, found.upserts, table.upsert()):
+            bad.append((found.upsert_rows[at], why))
+        return bad
 
 
 def _put(

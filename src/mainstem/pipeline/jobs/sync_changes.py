@@ -42,8 +42,12 @@ def changes_of(
     bad = [(present[one.row], one.reason) for one in unread]
     wrong = {one.row for one in unread}
     rows = [row for at, row in enumerate(present) if at not in wrong]
+    if garbled := _garbled(table):
+        bad += [(rows[at], reason) for at, reason in garbled.items()]
+        table = table.take(pa.array([at for at in range(len(rows)) if at not in garbled], pa.int64()))
+        rows = [row for at, row in enumerate(rows) if at not in garbled]
     if not keys:
-        return Changes(table, rows, _key_table([], fields, keys), [], bad)
+        return Changes(table, rows, _key_table([], fields, keys), [], sorted(bad))
     last: dict[Key, int] = {}
     upserted: dict[int, int] = {}  # the place in `table` by row
     for at, (row, key) in enumerate(zip(rows, _keys(table, keys), strict=True)):
@@ -55,7 +59,7 @@ def changes_of(
     for row in _tombstones(values) if deletes else ():
         try:
             key = tombstone_key(batch.column("key")[row].as_py(), fields, keys)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             bad.append((row, str(error)))
         else:
             last[key] = max(row, last.get(key, row))
@@ -69,6 +73,24 @@ def changes_of(
         [row for row, _ in removed],
         sorted(bad),
     )
+
+
+def _garbled(table: pa.Table) -> dict[int, str]:
+    """Rows with text that is no UTF-8, which Arrow's parsers let pass, and the reasons."""
+    found: dict[int, str] = {}
+    waiting = [(0, table.num_rows)] if table.num_rows else []
+    while waiting:
+        start, size = waiting.pop()
+        try:
+            # Taken, not sliced: a slice of lists is checked with all that they hold.
+            table.take(pa.array(range(start, start + size), pa.int64())).validate(full=True)
+        except pa.ArrowInvalid as error:
+            if size == 1:
+                found[start] = f"text that is not UTF-8: {error}"
+            else:
+                half = size // 2
+                waiting += [(start + half, size - half), (start, half)]
+    return found
 
 
 def _keys(table: pa.Table, keys: Sequence[str]) -> list[Key]:
@@ -86,7 +108,7 @@ def tombstone_key(key: bytes | None, fields: pa.Schema, keys: Sequence[str]) -> 
     text = key.decode()  # a UnicodeDecodeError is a ValueError
     try:
         told = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: brackets in brackets, a thousand deep
         told = None
     if isinstance(told, dict):
         missing = [name for name in keys if told.get(name) is None]
