@@ -196,7 +196,8 @@ def _staged(
         )
     if header.size > policy.max_message_bytes:
         raise BatchTooLarge(
-            f"a staged batch of {header.size} bytes; at most {policy.max_message_bytes} may be"
+            f"a staged batch of {header.size} bytes for topic {target.topic.name!r}, "
+            f"whose max.message.bytes is {policy.max_message_bytes}"
         )
     if policy.compact:
         (batch,) = log.reader.batches(places[:1], True)

@@ -5,14 +5,19 @@ Partitions by key are those of Kafka's own clients (murmur2), so that a key goes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from mainstem.client.admin import TOPIC, configs_of
 from mainstem.client.client import ACKS_ALL, Client
 from mainstem.client.cluster import TopicPartition
-from mainstem.model.batch import NO_CODEC
+from mainstem.model.batch import BATCH_OVERHEAD, NO_CODEC
+from mainstem.model.errors import BrokerRefused
 from mainstem.model.records import Record, encode_batch
 
-RECORD_OVERHEAD_BYTES = 32  # about: lengths, timestamp, offset
+# At most: lengths, timestamp and offset are numbers of as many bytes as they need.
+RECORD_OVERHEAD_BYTES = 36
+HEADER_OVERHEAD_BYTES = 10
+MAX_MESSAGE_BYTES = 1_048_588  # of a topic that says nothing else
 _MULTIPLIER, _SHIFT, _SEED = 0x5BD1E995, 24, 0x9747B28C
 _MASK = 0xFFFFFFFF
 
@@ -38,6 +43,32 @@ def partition_of(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
+def size_of(record: Record) -> int:
+    """What it takes in a batch, at most."""
+    size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
+    return size
+
+
+def room_of(client: Client, topic: str) -> int:
+    """How many bytes of records one batch of this topic may hold; Kafka's default if that is not told."""
+    try:
+        found = {config.name: config.value for config in configs_of(client, TOPIC, topic)}
+    except BrokerRefused:  # to write it does not mean to be told of it
+        found = {}
+    return int(found.get("max.message.bytes") or MAX_MESSAGE_BYTES) - BATCH_OVERHEAD
+
+
+def packed(records: Sequence[Record], codec: int, room: int) -> bytearray:
+    """A batch, compressed unless that makes it larger than the topic takes."""
+    batch = encode_batch(records, codec=codec)
+    if codec != NO_CODEC and len(batch) > room + BATCH_OVERHEAD:
+        plain = encode_batch(records)
+        return min(batch, plain, key=len)
+    return batch
+
+
 class Producer:
     """Gathers records of one topic and sends them: a batch per partition, one request at a time.
 
@@ -59,7 +90,8 @@ class Producer:
         self._topic = topic
         self._partitions = len(client.topic(topic, create=True).partitions)
         self._codec = codec
-        self._batch_bytes = batch_bytes
+        self.room = room_of(client, topic)
+        self._batch_bytes = min(batch_bytes, self.room)
         self._acks = acks
         self._sent = sent
         self._waiting: dict[int, list[Record]] = {}
@@ -67,17 +99,21 @@ class Producer:
         self._sticky = 0
 
     def add(self, record: Record, partition: int | None = None) -> None:
-        """Take a record; sends when a batch is full."""
-        if partition is None:
-            partition = self._sticky if record.key is None else partition_of(record.key, self._partitions)
-        size = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-        size += sum(len(name) + len(value or b"") for name, value in record.headers)
-        self._waiting.setdefault(partition, []).append(record)
-        self._bytes[partition] = self._bytes.get(partition, 0) + size
-        if self._bytes[partition] >= self._batch_bytes:
-            self._send([partition])
-            if partition == self._sticky:
+        """Take a record; sends what waits first, if that and this are more than a batch."""
+        size = size_of(record)
+        place = self._place(record, partition)
+        while self._waiting.get(place) and self._bytes[place] + size > self._batch_bytes:
+            self._send([place])
+            if place == self._sticky:
                 self._sticky = (self._sticky + 1) % self._partitions
+            place = self._place(record, partition)
+        self._waiting.setdefault(place, []).append(record)
+        self._bytes[place] = self._bytes.get(place, 0) + size
+
+    def _place(self, record: Record, partition: int | None) -> int:
+        if partition is not None:
+            return partition
+        return self._sticky if record.key is None else partition_of(record.key, self._partitions)
 
     def flush(self) -> None:
         """Everything taken is acknowledged when this returns."""
@@ -85,7 +121,7 @@ class Producer:
 
     def _send(self, partitions: list[int]) -> None:
         batches = {
-            TopicPartition(self._topic, partition): encode_batch(self._waiting[partition], codec=self._codec)
+            TopicPartition(self._topic, partition): packed(self._waiting[partition], self._codec, self.room)
             for partition in partitions
         }
         if not batches:

@@ -13,7 +13,7 @@ from mainstem.client import sinks
 from mainstem.client.client import Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
-from mainstem.client.producing import RECORD_OVERHEAD_BYTES, partition_of
+from mainstem.client.producing import packed, partition_of, room_of, size_of
 from mainstem.client.settings import ClientSettings
 from mainstem.client.sinks import Staged
 from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
@@ -67,6 +67,7 @@ class Stager:
         self._waiting: dict[TopicPartition, list[Record]] = {}
         self._bytes: dict[TopicPartition, int] = {}
         self._partitions: dict[str, int] = {}
+        self._room: dict[str, int] = {}  # of a batch, by topic
         # Where the next batch of records without a key goes: anywhere at first, or small writes would all go
         # to the same partition.
         self._sticky = time.time_ns() // 1000
@@ -82,14 +83,19 @@ class Stager:
             name = topic or self._options.topic
             if not name:
                 raise InvalidRecord("a row without a topic, and there is no option topic")
-            place = self._place(name, partition, key)
             time_ms = now_ms if time_us is None else time_us // 1000
-            self._waiting.setdefault(place, []).append(Record(0, time_ms, key, value, headers))
-            size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-            size += sum(len(known) + len(held or b"") for known, held in headers)
-            self._bytes[place] = self._bytes.get(place, 0) + size
-            if self._bytes[place] >= BATCH_BYTES:
-                self._stage(place)
+            self._gather(name, partition, Record(0, time_ms, key, value, headers))
+
+    def _gather(self, topic: str, partition: int | None, record: Record) -> None:
+        size = size_of(record)
+        place = self._place(topic, partition, record.key)
+        limit = min(BATCH_BYTES, self._room[topic])
+        # Before it is added: a batch that grows beyond what its topic takes could never be published.
+        while place in self._waiting and self._bytes[place] + size > limit:
+            self._stage(place)
+            place = self._place(topic, partition, record.key)
+        self._waiting.setdefault(place, []).append(record)
+        self._bytes[place] = self._bytes.get(place, 0) + size
 
     def _guard(self, now_ms: int) -> None:
         """Stage a record of now that is never published. Retention takes what lies before the first batch
@@ -110,6 +116,7 @@ class Stager:
         if count is None:
             found = patiently(lambda: self._client.topic(topic, create=True), self._options.patience_s)
             count = self._partitions[topic] = len(found.partitions)
+            self._room[topic] = patiently(lambda: room_of(self._client, topic), self._options.patience_s)
         if partition is None:
             partition = self._sticky % count if key is None else partition_of(key, count)
         elif not 0 <= partition < count:
@@ -117,7 +124,7 @@ class Stager:
         return TopicPartition(topic, partition)
 
     def _stage(self, place: TopicPartition) -> None:
-        batch = encode_batch(self._waiting.pop(place), codec=self._options.codec)
+        batch = packed(self._waiting.pop(place), self._options.codec, self._room[place.topic])
         del self._bytes[place]
         self.staged.setdefault(place, []).append(sinks.stage(self._client, batch, self._options.patience_s))
         self._sticky += 1

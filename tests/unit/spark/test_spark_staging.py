@@ -1,0 +1,81 @@
+"""What tasks stage fits the topics that it is for, and dead letters arrive whatever they are."""
+
+import os
+
+import pyarrow as pa
+import pytest
+
+from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap, sinks
+from mainstem.client.producing import Producer
+from mainstem.model.batch import LZ4, NO_CODEC
+from mainstem.model.errors import BrokerRefused
+from mainstem.model.records import Record
+from mainstem.spark.writing import Stager, WriteOptions
+from mainstem.testing import Broker
+
+
+@pytest.fixture(scope="module")
+def settings():
+    with Broker() as broker:
+        yield ClientSettings(parse_bootstrap(broker.kafka))
+
+
+@pytest.fixture
+def client(settings):
+    with Client(settings) as client:
+        yield client
+
+
+def records(client, topic, partitions=1):
+    found = []
+    for partition in range(partitions):
+        place, offset = TopicPartition(topic, partition), 0
+        while True:
+            (fetched,) = client.fetch({place: offset}, max_wait_ms=10, partition_max_bytes=8 << 20)
+            if not fetched.check().records:
+                break
+            found += list(fetched.decoded())
+            offset = fetched.next_offset
+    return found
+
+
+def staged(client, settings, topic, values, codec=NO_CODEC):
+    stager = Stager(client, WriteOptions(settings, topic, codec, 5.0))
+    stager.add(pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], ["value"]))
+    return stager.finish()
+
+
+def test_a_large_record_behind_small_ones_makes_no_batch_too_large(client, settings):
+    admin.create_topic(client, "behind", 1)
+    values = [b"x" * 500_000, b"y" * 1_000_000, b"z"]
+    assert sinks.publish(client, "behind", 0, staged(client, settings, "behind", values))
+    assert [record.value for record in records(client, "behind")] == values
+
+
+@pytest.mark.parametrize("codec", [NO_CODEC, LZ4])
+def test_batches_are_as_small_as_their_topic_wants_them(client, settings, codec):
+    topic = f"small-{codec}"
+    admin.create_topic(client, topic, 2, {"max.message.bytes": "262144"})
+    values = [os.urandom(9_973) for _ in range(200)]
+    assert sinks.publish(client, topic, 0, staged(client, settings, topic, values, codec))
+    assert sorted(record.value for record in records(client, topic, 2)) == sorted(values)
+
+
+def test_a_record_that_no_batch_of_its_topic_can_hold_is_told_with_both_sizes(client, settings):
+    admin.create_topic(client, "tiny", 1, {"max.message.bytes": "1000"})
+    with pytest.raises(BrokerRefused, match="topic 'tiny'.*max.message.bytes is 1000"):
+        sinks.publish(client, "tiny", 0, staged(client, settings, "tiny", [b"x" * 2000]))
+
+
+def test_a_producer_keeps_to_what_its_topic_takes(client):
+    admin.create_topic(client, "sent", 2, {"max.message.bytes": "100000"})
+    sizes = [60_000, 60_000, 99_900, 1, 1, 99_000]
+    headers = tuple(("é" * 10, None) for _ in range(10))
+    producer = Producer(client, "sent")
+    for size in sizes:
+        producer.add(Record(0, 1_000, None, b"x" * size))
+    for _ in range(1_000):  # mostly headers
+        producer.add(Record(0, 1_000, None, b"", headers))
+    producer.flush()
+    found = [len(record.value) for record in records(client, "sent", 2)]
+    assert sorted(found) == sorted(sizes + [0] * 1_000)
