@@ -86,7 +86,7 @@ def test_the_same_batch_again_is_a_replay_and_others_are_refused(client, topic):
     first, again, second = staged(client, batch(b"a"), batch(b"a"), batch(b"b"))
     assert sinks.publish(client, sink, 7, {place: [first]})
     assert not sinks.publish(client, sink, 7, {place: [again]})
-    with pytest.raises(BrokerRefused, match="was published with 1 records, and has 2 now"):
+    with pytest.raises(BrokerRefused, match="published with 1 records, and has 2 now.*a new checkpoint"):
         sinks.publish(client, sink, 7, {place: [again, second]})
     with pytest.raises(BrokerRefused, match="7 was published last, so 8 is next"):
         sinks.publish(client, sink, 9, {place: [second]})
@@ -94,6 +94,34 @@ def test_the_same_batch_again_is_a_replay_and_others_are_refused(client, topic):
         sinks.publish(client, sink, 6, {place: [second]})
     assert sinks.publish(client, sink, 8, {place: [second]})
     assert sinks.publish(client, sink, 9, {})
+    assert values(client, topic) == [(0, b"a"), (1, b"b")]
+
+
+def test_a_batch_that_shrank_before_it_was_repeated_is_a_replay_and_told_of(topic, caplog):
+    """As compaction or retention may have done since it was published."""
+    with Broker() as broker, client_of(broker.kafka) as client:
+        admin.create_topic(client, topic, 1)
+        place = TopicPartition(topic, 0)
+        first, again, third = staged(client, batch(b"a", b"b", b"c"), batch(b"a", b"c"), batch(b"d"))
+        assert sinks.publish(client, "s", 0, {place: [first]})
+        assert not sinks.publish(client, "s", 0, {place: [again]})
+        with pytest.raises(BrokerRefused, match="published with 3 records, and has 5 now"):
+            sinks.publish(client, "s", 0, {place: [first, again]})
+        assert sinks.publish(client, "s", 1, {place: [third]})
+        assert [value for _, value in values(client, topic)] == [b"a", b"b", b"c", b"d"]
+    (told,) = [one.facts for one in caplog.records if "fewer records" in one.message]
+    assert told == {"sink": "s", "batch": 0, "published": 3, "repeated": 2}
+
+
+def test_a_writer_that_may_leave_numbers_out_still_writes_none_twice(client, topic):
+    admin.create_topic(client, topic, 1)
+    sink, place = new_name("sink"), TopicPartition(topic, 0)
+    first, second, third = staged(client, batch(b"a"), batch(b"b"), batch(b"c"))
+    assert sinks.publish(client, sink, 3, {place: [first]}, may_skip=True)
+    assert sinks.publish(client, sink, 7, {place: [second]}, may_skip=True)
+    assert not sinks.publish(client, sink, 7, {place: [second]}, may_skip=True)
+    with pytest.raises(BrokerRefused, match="7 was published last, so a later one is next"):
+        sinks.publish(client, sink, 5, {place: [third]}, may_skip=True)
     assert values(client, topic) == [(0, b"a"), (1, b"b")]
 
 

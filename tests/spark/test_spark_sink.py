@@ -118,6 +118,7 @@ def test_each_row_may_name_its_topic(house, topic):
     [
         ("SELECT 1 AS id", {"topic": "t"}, "there is no column 'value'"),
         ("SELECT 'v' AS value", {}, "no topic"),
+        ("SELECT 'v' AS value", {"topic": "t", "writer": "w"}, "writer .* goes with batchId"),
         ("SELECT 'v' AS value, 1 AS id", {"topic": "t"}, "column 'id' is not written"),
         (
             "SELECT 'v' AS value",
@@ -194,7 +195,10 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(spark, topic, tmp_path)
             assert query.isActive, query.exception()
             time.sleep(0.02)
         broker.kill()
-        time.sleep(3)
+        with socket.create_server(("127.0.0.1", port)) as nobody:
+            nobody.settimeout(60)
+            for _ in range(5):  # came, were sent away, and come again
+                nobody.accept()[0].close()
         broker.start()
         query.awaitTermination(90)
         assert not query.isActive
@@ -215,6 +219,61 @@ def test_a_checkpoint_one_batch_behind_is_refused_if_its_batch_is_another(house,
     with pytest.raises(StreamingQueryException, match="was published with 250 records, and has 300 now"):
         query.awaitTermination(90)
     assert len(records(house, target)) == 250
+
+
+def in_batches(house, source, folder, publish):
+    stream = house.stream(source, startingOffsets="earliest", maxOffsetsPerTrigger=100, columns="value")
+    writer = stream.writeStream.foreachBatch(publish).option("checkpointLocation", str(folder))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(90)
+    assert query.exception() is None
+
+
+def test_a_function_may_write_its_batches_to_several_topics_and_leave_some_out(house, topic, tmp_path):
+    source, one, other = (f"{topic}-{name}" for name in ("in", "one", "other"))
+    for name in (source, one, other):
+        house.create(name)
+    house.fill(source, [b"%d" % i for i in range(300)])
+    calls = []
+
+    def publish(frame, batch):
+        calls.append(batch)
+        if batch == 1:
+            return
+        save(frame, house, topic=one, batchId=batch)
+        save(frame, house, topic=other, batchId=batch)
+        save(frame.limit(10), house, topic=other, batchId=batch, writer="sample")
+
+    def written(name):
+        return sorted(int(record.value) for _, record in records(house, name))
+
+    in_batches(house, source, tmp_path / "c", publish)
+    kept = [*range(100), *range(200, 300)]
+    assert calls == [0, 1, 2]
+    assert written(one) == kept
+    sampled = sorted([*kept, *range(10), *range(200, 210)])
+    assert written(other) == sampled
+    # As if the driver had died before Spark could note that the last batch was done.
+    for name in ("2", ".2.crc"):
+        (tmp_path / "c" / "commits" / name).unlink(missing_ok=True)
+    in_batches(house, source, tmp_path / "c", publish)
+    assert calls == [0, 1, 2, 2]
+    assert (written(one), written(other)) == (kept, sampled)
+
+
+def test_a_batch_without_rows_has_its_number(house, topic, tmp_path):
+    """Otherwise the next one would be refused, as there is a gap before it."""
+    source, target = f"{topic}-in", f"{topic}-out"
+    house.create(source)
+    house.create(target)
+    for number, condition in enumerate(("true", "false", "true")):
+        house.fill(source, [b"%d" % number] * 10)
+        stream = house.stream(source, startingOffsets="earliest", columns="value").where(condition)
+        writer = stream.writeStream.format("mainstem").options(**house.options(topic=target))
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        query.awaitTermination(90)
+        assert query.exception() is None
+    assert sorted(record.value for _, record in records(house, target)) == [b"0"] * 10 + [b"2"] * 10
 
 
 DRIVER = """

@@ -5,9 +5,12 @@ whoever leads them at which offsets they lie. `publish` gives those batches thei
 all-or-none frame of links to the staged bodies, together with the number of the batch. Bodies are not
 copied. What nobody publishes, because its writer died, goes with the retention of the staging topic.
 
-A sink's batches are numbered. The next one is published, the last one again is a replay (its writer did not
-hear that it was) if it has as many records, and anything else is refused: it would leave a gap, or write
-twice. Sinks that published nothing for long are forgotten; what they publish then is taken as a beginning.
+A sink's batches are numbered. The next one is published; so is one further on, for a writer that says it may
+leave numbers out. The last one again is a replay (its writer did not hear that it was published), with as
+many records or fewer: what it is made from may have shrunk meanwhile, by compaction or retention. More would
+mean that something of it was never written, and an older number, or a gap, that this is not the writer of
+before: those are refused. Sinks that published nothing for long are forgotten; what they publish then is
+taken as a beginning.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from mainstem.model.errors import (
     OutOfOrderSequence,
     UnknownTopic,
 )
+from mainstem.model.logs import get_log
 from mainstem.model.ports import Clock
 from mainstem.model.records import check_records
 
@@ -47,6 +51,12 @@ MAX_BATCHES = 50_000
 KEPT_MS = 90 * 24 * 3600 * 1000
 # A merge may move a body between the look-up and the link; it does so once in minutes.
 ATTEMPTS = 5
+NEW_CHECKPOINT = (
+    "Either its checkpoint was restored from a copy, or the query gives other rows when a batch is repeated. "
+    "What was published stays; to go on, start the query with a new checkpoint, from where it shall go on"
+)
+
+events = get_log(__name__)
 
 
 class SinkPublished(msgspec.Struct, array_like=True, tag=1, frozen=True):
@@ -86,16 +96,18 @@ class SinkPublisher:
         # What was handed to the journal and is not known on disk yet.
         self._under_way: dict[str, asyncio.Future[None]] = {}
 
-    async def publish(self, sink: str, batch_id: int, records: int, wanted: Wanted) -> bool:
+    async def publish(
+        self, sink: str, batch_id: int, records: int, wanted: Wanted, *, may_skip: bool = False
+    ) -> bool:
         """On disk and visible when this returns; False if it was before. `wanted` are offsets and crcs."""
         if not 0 < len(sink) <= MAX_SINK_NAME:
             raise InvalidRequest(f"a sink's name has 1 to {MAX_SINK_NAME} characters, not {len(sink)}")
         _check_offsets(wanted)
         for attempt in range(1, ATTEMPTS + 1):
-            if await self._is_replay(sink, batch_id, records):
+            if await self._is_replay(sink, batch_id, records, may_skip):
                 return False
             staged = await self._find(wanted)
-            if await self._is_replay(sink, batch_id, records):  # while that was looked up
+            if await self._is_replay(sink, batch_id, records, may_skip):  # while that was looked up
                 return False
             try:
                 done = self._link(SinkPublished(sink, batch_id, records, self._clock.now_ms()), staged)
@@ -107,23 +119,32 @@ class SinkPublisher:
             return True
         raise AssertionError("attempts is at least 1")
 
-    async def _is_replay(self, sink: str, batch_id: int, records: int) -> bool:
+    async def _is_replay(self, sink: str, batch_id: int, records: int, may_skip: bool) -> bool:
         while sink in self._under_way:  # perhaps this very batch, by a client that has lost its patience
             await asyncio.shield(self._under_way[sink])
         last = self._sinks.last.get(sink)
-        if last is None or batch_id == last.batch_id + 1:
+        if last is None or batch_id == last.batch_id + 1 or (may_skip and batch_id > last.batch_id):
             return False
-        if batch_id == last.batch_id and records == last.records:
-            return True
-        if batch_id == last.batch_id:
+        if batch_id != last.batch_id:
+            wanted = "a later one" if may_skip else str(last.batch_id + 1)
+            raise OutOfOrderSequence(
+                f"batch {batch_id} of sink {sink!r}: {last.batch_id} was published last, "
+                f"so {wanted} is next. {NEW_CHECKPOINT}"
+            )
+        if records > last.records:
             raise OutOfOrderSequence(
                 f"batch {batch_id} of sink {sink!r} was published with {last.records} records, and has "
-                f"{records} now: this is not the checkpoint that it was written from"
+                f"{records} now. {NEW_CHECKPOINT}"
             )
-        raise OutOfOrderSequence(
-            f"batch {batch_id} of sink {sink!r}: {last.batch_id} was published last, "
-            f"so {last.batch_id + 1} is next"
-        )
+        if records < last.records:
+            events.warning(
+                "a repeated batch has fewer records than were published; nothing is written again",
+                sink=sink,
+                batch=batch_id,
+                published=last.records,
+                repeated=records,
+            )
+        return True
 
     async def _find(self, wanted: Wanted) -> list[Found]:
         """Where the staged batches lie, and what they are."""

@@ -68,9 +68,12 @@ def publish(
     batch_id: int,
     staged: Mapping[TopicPartition, Sequence[Staged]],
     patience_s: float = 0.0,
+    *,
+    may_skip: bool = False,
 ) -> bool:
     """All of it is visible when this returns; False if this batch of the sink had been published before.
 
+    `may_skip`: the number need only be above the last one; otherwise it must be the next.
     Asking twice does no harm: the second time finds it done.
     """
     topics: dict[str, list[PublishStagedPartition]] = {}
@@ -79,7 +82,7 @@ def publish(
         topics.setdefault(place.topic, []).append(PublishStagedPartition(place.partition, batches))
     records = sum(one.records for some in staged.values() for one in some)
     wanted = [PublishStagedTopic(*one) for one in topics.items()]
-    request = PublishStagedRequest(sink, batch_id, records, wanted)
+    request = PublishStagedRequest(sink, batch_id, records, wanted, may_skip)
     answer = patiently(lambda: client.ask(request, PublishStagedResponse), patience_s)
     codes.check(answer.error_code, f"sink {sink!r}", answer.error_message)
     return not answer.replayed

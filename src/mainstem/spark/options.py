@@ -50,6 +50,7 @@ NAMES = (
     "badRecords",
     "topic",
     "batchId",
+    "writer",
     "checkpointLocation",
     "brokerTimeoutMs",
 )

@@ -7,6 +7,8 @@ only if it was not before. What tasks staged in vain is never seen.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from collections.abc import Iterator
 
@@ -47,7 +49,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._query = f"spark-batch-{uuid.uuid4()}"
+        self._query = f"batch-{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return StagedByTask(self._query, _stage(iterator, self._options))
@@ -60,17 +62,24 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class NumberedWriter(BatchWriter):
-    """One batch of a stream, written by its `foreachBatch`: once, however often Spark calls that."""
+    """One batch of a stream, written by its `foreachBatch`: once, however often Spark calls that.
 
-    def __init__(self, options: WriteOptions, batch: int) -> None:
+    Such a function may write several times. Each of its writers has numbers of its own, and is known by its
+    name, or by the topic it writes to. It may leave batches out.
+    """
+
+    def __init__(self, options: WriteOptions, batch: int, writer: str = "") -> None:
         super().__init__(options)
         self._batch = batch
+        # Hashed, as two names may be longer together than a sink's may be.
+        told = json.dumps([options.topic, writer])
+        self._writer = hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return StagedByTask(_query_of_task(), _stage(iterator, self._options))
+        return StagedByTask(query_of_task(), _stage(iterator, self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _publish(messages, self._batch, self._options)
+        _publish(messages, self._batch, self._options, self._writer)
 
 
 class StreamWriter(StreamArrowWriter):
@@ -78,7 +87,7 @@ class StreamWriter(StreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return StagedByTask(_query_of_task(), _stage(iterator, self._options))
+        return StagedByTask(query_of_task(), _stage(iterator, self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _publish(messages, batchId, self._options)
@@ -94,11 +103,17 @@ class RowStreamWriter(StreamWriter):
         return super().write(batches_of(iterator))
 
 
-def _query_of_task() -> str:
+def query_of_task() -> str:
+    """The id of the streaming query that the present task works for, as in the query's checkpoint."""
     context = TaskContext.get()
     query = context.getLocalProperty(QUERY_ID) if context is not None else None
     if not query:
         raise InvalidRequest("this is not a task of a streaming query: it has no query id")
+    return str(query)
+
+
+def sink_of(query: str) -> str:
+    """The name under which a query publishes its batches."""
     return f"spark-{query}"
 
 
@@ -112,14 +127,18 @@ def _stage(
         return stager.finish()
 
 
-def _publish(messages: list[WriterCommitMessage | None], batch_id: int, options: WriteOptions) -> None:
+def _publish(
+    messages: list[WriterCommitMessage | None], batch_id: int, options: WriteOptions, writer: str = ""
+) -> None:
+    """Without records too, so that a stream's number is noted: Spark runs one task at least for each batch,
+    and every task tells whose it is. `writer` is one of several, who need not write each batch."""
+    done = [message for message in messages if isinstance(message, StagedByTask)]
+    if not done:
+        return
     staged: dict[TopicPartition, list[sinks.Staged]] = {}
-    query = ""
-    for message in messages:
-        if isinstance(message, StagedByTask):
-            query = message.query
-            for place, offsets in message.staged.items():
-                staged.setdefault(place, []).extend(offsets)
-    if query:  # a batch without tasks has nothing to tell, and no number that anyone would miss
-        with Client(options.settings) as client:
-            sinks.publish(client, query, batch_id, staged, options.patience_s)
+    for message in done:
+        for place, offsets in message.staged.items():
+            staged.setdefault(place, []).extend(offsets)
+    sink = f"{sink_of(done[0].query)}-{writer}" if writer else sink_of(done[0].query)
+    with Client(options.settings) as client:
+        sinks.publish(client, sink, batch_id, staged, options.patience_s, may_skip=bool(writer))

@@ -56,12 +56,14 @@ class MainstemSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         options = self._write_options(schema, overwrite)
-        batch = Options(self.options).text("batchId").strip()
+        batch, writer = (Options(self.options).text(name).strip() for name in ("batchId", "writer"))
+        if not batch and writer:
+            raise InvalidRequest("writer names one of several writes of a batch; it goes with batchId")
         if not batch:
             return BatchWriter(options)
         if not batch.isdecimal():
             raise InvalidRequest(f"batchId is the number that foreachBatch gets, not {batch!r}")
-        return NumberedWriter(options, int(batch))
+        return NumberedWriter(options, int(batch), writer)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         return (RowStreamWriter if ROWS_TO_STREAMS else StreamWriter)(self._write_options(schema, overwrite))

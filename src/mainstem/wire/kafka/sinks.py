@@ -32,6 +32,7 @@ class PublishStagedRequest(Message, flexible_since=0):
     batch_id: int = wire(INT64)
     records: int = wire(INT64)  # in all of its batches
     topics: list[PublishStagedTopic] = wire(array(PublishStagedTopic))
+    may_skip: bool = wire(BOOL, tag=0, default=False)  # numbers may be left out before this one
 
 
 class PublishStagedResponse(Message, flexible_since=0):

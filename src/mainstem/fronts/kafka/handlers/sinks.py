@@ -13,7 +13,9 @@ from mainstem.wire.kafka.sinks import PublishStagedRequest, PublishStagedRespons
 async def publish(request: Request, message: PublishStagedRequest) -> PublishStagedResponse:
     try:
         wanted = _wanted(request, message)
-        done = await request.broker.sinks.publish(message.sink, message.batch_id, message.records, wanted)
+        done = await request.broker.sinks.publish(
+            message.sink, message.batch_id, message.records, wanted, may_skip=message.may_skip
+        )
     except MainstemError as error:
         return PublishStagedResponse(error_code=code_of(error), error_message=str(error))
     return PublishStagedResponse(replayed=not done)
