@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 from spark_kit import House, new_name
 
 from mainstem.client.settings import ClientSettings, parse_bootstrap
+from mainstem.model.errors import InvalidRequest
 from mainstem.model.records import Record
 from mainstem.pipeline import backfill
 from mainstem.pipeline.failures import reason, where
@@ -169,6 +171,7 @@ def test_two_streams_are_joined_and_inserted_into_a_third(shop):
         INSERT INTO done SELECT o.id, 'paid' AS how FROM orders o JOIN payments p
           ON o.id = p.order_id AND p.paid BETWEEN o.at AND o.at + INTERVAL 1 HOUR;
         INSERT INTO done SELECT id, 'free' AS how FROM orders WHERE amount = 0;
+        CREATE TABLE lake WITH (format = 'parquet', path = 'lake') AS SELECT id FROM done;
         """,
     )
     shop.orders([(1, "ann", 1.0, 0), (2, "ann", 1.0, 5), (3, "ann", 0.0, 6)])
@@ -176,6 +179,21 @@ def test_two_streams_are_joined_and_inserted_into_a_third(shop):
     shop.house.fill(shop.topic("payments"), [json.dumps(one).encode() for one in paid], first_ms=_now_ms())
     shop.run(file)
     assert sorted((row["id"], row["how"]) for row in shop.values("done")) == [(1, "paid"), (3, "free")]
+    # What is inserted is there before it is read.
+    lake = shop.house.spark.read.parquet(str(shop.folder / "lake")).collect()
+    assert sorted(row.id for row in lake) == [1, 3]
+
+
+def test_a_folder_of_another_checkpoint_is_refused_instead_of_losing_rows(shop):
+    file = shop.write(
+        "lake.sql",
+        ORDERS + "CREATE TABLE lake WITH (format = 'parquet', path = 'lake') AS SELECT id FROM orders;",
+    )
+    shop.orders([(1, "ann", 1.0, 0)])
+    shop.run(file)
+    shutil.rmtree(shop.folder / "checkpoints")
+    with pytest.raises(InvalidRequest, match="holds what another checkpoint wrote"):
+        shop.run(file)
 
 
 def test_python_functions_mix_with_sql(shop):

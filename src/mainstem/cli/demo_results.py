@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from confluent_kafka import Consumer, TopicPartition
 
 from mainstem.cli.demo_sample import LAKE, REVENUE, Expected, Figure, figure_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 POLL_S = 0.2
 LAKE_EVERY_S = 1.0
@@ -35,7 +33,8 @@ class Results:
             }
         )
         self._lake = folder / LAKE
-        self._lake_rows = 0
+        self._lake_rows: Rows = {}
+        self._files: set[str] = set()
         self._looked_s = 0.0
         self.rows: Rows = {}
         self.twice: list[str] = []
@@ -51,52 +50,43 @@ class Results:
             message = self._consumer.poll(POLL_S)
             value = message.value() if message is not None and message.error() is None else None
             if isinstance(value, bytes):
-                figure = figure_of(value)
-                window = (figure.minute_s, figure.region)
-                if window in self.rows:
-                    self.twice.append(f"topic: a second row for {window[1]}")
-                self.rows[window] = figure
+                self._keep(self.rows, figure_of(value), "topic")
 
     def report(self) -> dict[str, object]:
         now_s = time.monotonic()
         if now_s - self._looked_s >= LAKE_EVERY_S and (self._lake / "_spark_metadata").exists():
             self._looked_s = now_s
-            self._lake_rows = len(self._parquet())
+            self._parquet()
         rows = dict(self.rows)
         last_s = max((minute_s for minute_s, _ in rows), default=0)
         latest = {region: figure.cents for (minute_s, region), figure in rows.items() if minute_s == last_s}
         return {
             "windows": len({minute_s for minute_s, _ in rows}),
             "topic_rows": len(rows),
-            "lake_rows": self._lake_rows,
+            "lake_rows": len(self._lake_rows),
             "minute": f"{datetime.fromtimestamp(last_s, UTC):%H:%M}" if last_s else "",
             "revenue": {region: cents / 100 for region, cents in sorted(latest.items())},
         }
 
     def _parquet(self) -> Rows:
-        """The files that the stream has noted as its own, and no other."""
-        from pyarrow import ArrowException, dataset
+        """Of the files that the stream has noted as its own; each is read once."""
+        from pyarrow import parquet
 
-        found: Rows = {}
-        try:
-            rows = dataset.dataset(list(self._committed()), format="parquet").to_table().to_pylist()
-        except (ArrowException, OSError):  # none yet
-            return found
-        for row in rows:
-            figure = Figure(
-                int(row["minute"].timestamp()), row["region"], round(row["revenue"] * 100), row["orders"]
-            )
-            if (figure.minute_s, figure.region) in found:
-                self.twice.append(f"Parquet: a second row for {figure.region}")
-            found[(figure.minute_s, figure.region)] = figure
-        return found
+        for file in committed_files(self._lake / "_spark_metadata"):
+            if file in self._files:
+                continue
+            self._files.add(file)
+            for row in parquet.read_table(file).to_pylist():
+                minute_s = int(row["minute"].timestamp())
+                figure = Figure(minute_s, row["region"], round(row["revenue"] * 100), row["orders"])
+                self._keep(self._lake_rows, figure, "Parquet")
+        return self._lake_rows
 
-    def _committed(self) -> Iterator[str]:
-        import json
-
-        for log in sorted((self._lake / "_spark_metadata").glob("[0-9]*")):
-            for line in log.read_text(encoding="utf-8").splitlines()[1:]:
-                yield json.loads(line)["path"].removeprefix("file://")
+    def _keep(self, rows: Rows, figure: Figure, where: str) -> None:
+        window = (figure.minute_s, figure.region)
+        if window in rows:
+            self.twice.append(f"{where}: a second row for {figure.region}")
+        rows[window] = figure
 
     def verdict(self, expected: Expected) -> dict[str, object]:
         """Waits until all windows that are over came out of both, or for long enough."""
@@ -104,7 +94,6 @@ class Results:
         until_s = time.monotonic() + LATE_S
         lake: Rows = {}
         while time.monotonic() < until_s:
-            self.twice = [one for one in self.twice if one.startswith("topic")]
             lake = self._parquet()
             if len(self.rows) >= wanted and len(lake) >= wanted:
                 break
@@ -119,3 +108,14 @@ class Results:
         ]
         windows = len({minute_s for minute_s, _ in self.rows})
         return {"windows": windows, "topic_rows": len(self.rows), "lake_rows": len(lake), "wrong": wrong}
+
+
+def committed_files(notes: Path) -> list[str]:
+    """What Spark's file sink has noted. Every tenth note holds all before it, which may still lie there."""
+    found: dict[str, None] = {}
+    numbers = {int(note.name.partition(".")[0]): note for note in sorted(notes.glob("[0-9]*"))}
+    whole = max((number for number, note in numbers.items() if note.suffix == ".compact"), default=-1)
+    for number in sorted(number for number in numbers if number >= whole):
+        for line in numbers[number].read_text(encoding="utf-8").splitlines()[1:]:
+            found[unquote(json.loads(line)["path"].removeprefix("file://"))] = None
+    return list(found)

@@ -62,12 +62,14 @@ def command(
     pipeline, checked = load_checked(files, name, settings)
     from mainstem.pipeline import backfill
     from mainstem.pipeline.book import Book
+    from mainstem.pipeline.driving import beating
     from mainstem.pipeline.frames import Span
     from mainstem.pipeline.session import require_spark, spark_session
 
     require_spark()
     now_ms = wall_ms()
-    span = Span(*(parse_time_ms(text, now_ms) if text else None for text in (begin, end)))
+    # "Now" is one moment, for all outputs.
+    span = Span(parse_time_ms(begin, now_ms) if begin else None, parse_time_ms(end or "0s ago", now_ms))
     fill = backfill.Fill(settings, span, suffix)
     backfill.refuse(pipeline, fill)
     rows = backfill.rows_between(pipeline, fill)
@@ -83,17 +85,15 @@ def command(
                 tasks[output] = bars.add_task(output, total=None)
             bars.update(tasks[output], completed=done, total=known or None)
 
-        _tell(book, status, "running")
         try:
-            spark = spark_session(pipeline.name, master)
-            bars.update(tasks[""], completed=1, total=1)
-            written = backfill.run(spark, pipeline, checked, fill, report)
-        except MainstemError as error:
-            _tell(book, status, "failed", str(error))
-            raise
-        except Exception as error:
-            _tell(book, status, "failed", str(failure(error)))
-            raise failure(error) from error
+            with beating(lambda: _tell(book, status, "running")):
+                spark = spark_session(pipeline.name, master)
+                bars.update(tasks[""], completed=1, total=1)
+                written = backfill.run(spark, pipeline, checked, fill, report)
+        except BaseException as error:
+            wrong = error if isinstance(error, MainstemError | KeyboardInterrupt) else failure(error)
+            _tell(book, status, "stopped" if isinstance(error, KeyboardInterrupt) else "failed", str(wrong))
+            raise wrong from error
         _tell(book, status, "done", rows=rows)
     for one in written:
         click.echo(one)

@@ -10,8 +10,8 @@ import click
 
 from mainstem.cli.connect import connection_options
 from mainstem.cli.groups import examples
-from mainstem.cli.output import Column, console_on, emit_rows, json_option
-from mainstem.cli.pipeline_files import files_argument, load_checked
+from mainstem.cli.output import Column, console_on, emit_record, emit_rows, json_option
+from mainstem.cli.pipeline_files import files_argument, hidden, load_checked
 from mainstem.client.settings import ClientSettings
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def command(
     pipeline, checked = load_checked(files, name, None if offline else settings)
     emit_rows([_row(part, checked) for part in checked.order], COLUMNS, as_json=as_json)
     if plan:
-        _plans(pipeline, checked, settings)
+        _plans(pipeline, checked, settings, as_json)
 
 
 def _row(part: Part, checked: Checked) -> dict[str, object]:
@@ -86,11 +86,11 @@ def _place(part: Part) -> str:
         return ""
     for name in ("topic", "topics", "pattern", "path", "url"):
         if name in part.options:
-            return f"{name} {text(part.options, name)}"
+            return hidden(f"{name} {text(part.options, name)}")
     return ""
 
 
-def _plans(pipeline: Pipeline, checked: Checked, settings: ClientSettings) -> None:
+def _plans(pipeline: Pipeline, checked: Checked, settings: ClientSettings, as_json: bool) -> None:
     from mainstem.cli.pipeline_run import failure
     from mainstem.pipeline.broker_options import source_options
     from mainstem.pipeline.frames import Frames
@@ -104,5 +104,8 @@ def _plans(pipeline: Pipeline, checked: Checked, settings: ClientSettings) -> No
         except Exception as error:
             raise failure(error) from error
     for output in frames.outputs:
-        click.echo(f"\n== {output.name} ==")
-        click.echo(str(output.frame._jdf.queryExecution().optimizedPlan()))
+        plan = str(output.frame._jdf.queryExecution().optimizedPlan())
+        if as_json:
+            emit_record({"name": output.name, "plan": plan}, as_json=True)
+        else:
+            click.echo(f"\n== {output.name} ==\n{plan}")

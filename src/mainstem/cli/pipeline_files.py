@@ -15,7 +15,11 @@ from mainstem.pipeline.parts import Pipeline, PipelineError, PipelineErrors
 
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = "mainstem-checkpoints"
-_PASSWORD = re.compile(r"(://[^:/@\s]+:)([^@/\s]+)@")
+_SECRETS = (
+    re.compile(r"(://[^:/@\s]+:)([^@]+)(?=@)"),
+    re.compile(r"((?:password|secret|token|jaas[\w.]*)\W{0,3}=\s*['\"]?)([^'\"&;\s]+)", re.IGNORECASE),
+    re.compile(r"(:thin:[^/\s]+/)([^@]+)(?=@)"),
+)
 
 
 def files_argument(function: F) -> F:
@@ -48,9 +52,16 @@ def shown(error: PipelineError) -> str:
         line = Path(error.at.file).read_text(encoding="utf-8").splitlines()[error.at.line - 1]
     except (OSError, IndexError, UnicodeDecodeError):
         return str(error)
-    line = _PASSWORD.sub(lambda found: found[1] + "*" * len(found[2]) + "@", line)
+    line = hidden(line)
     mark = "".join("\t" if c == "\t" else " " for c in line[: error.at.column - 1]) + "^"
     return f"{error}\n    {line}\n    {mark}"
+
+
+def hidden(text: str) -> str:
+    """With stars for what looks like a password; as long as before, so that marks stay in place."""
+    for secret in _SECRETS:
+        text = secret.sub(lambda found: found[1] + "*" * len(found[2]), text)
+    return text
 
 
 def checkpoints_of(pipeline: Pipeline, given: str | None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mainstem.cli.connect import connection_options
+from mainstem.cli.connect import close_to, connection_options
 from mainstem.cli.groups import examples
 from mainstem.cli.output import confirm, yes_option
 from mainstem.cli.pipeline_book import wall_ms
@@ -38,12 +38,16 @@ def command(
 ) -> None:
     """Forget how far a pipeline is: the next run computes everything again, and writes it again.
 
-    What was written stays: delete the topics and folders yourself where results must not be there twice.
+    What was written stays: delete the topics yourself where results must not be there twice, and the folders
+    of tables in any case, because they belong to the old checkpoint and would take nothing from a new one.
     """
     from mainstem.pipeline.book import Book
     from mainstem.pipeline.loading import load
 
     pipeline = load(list(files), name)
+    names = [one.name for one in pipeline.parts]
+    if part and part not in names:
+        raise InvalidRequest(f"{pipeline.name} has no part {part!r}.{close_to(part, names)}")
     place = checkpoints_of(pipeline, checkpoints) + (f"/{part}" if part else "")
     if "://" in place:
         raise InvalidRequest(

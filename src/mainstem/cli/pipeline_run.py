@@ -107,7 +107,7 @@ def first_status(pipeline: Pipeline, master: str, place: str, mode: str) -> RunS
     )
 
 
-def failure(error: Exception) -> MainstemError:
+def failure(error: BaseException) -> MainstemError:
     """What Spark refuses before it computes is a mistake in the files; the rest is a failure."""
     from pyspark.errors import AnalysisException, ParseException
 

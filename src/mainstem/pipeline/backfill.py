@@ -17,8 +17,8 @@ from mainstem.pipeline.broker_options import source_options
 from mainstem.pipeline.checking import Checked
 from mainstem.pipeline.frames import Frames, Output, Span, path_of
 from mainstem.pipeline.outputs import goes_to_topic, write
-from mainstem.pipeline.parts import JobPart, PerMessage, Pipeline, Source
-from mainstem.pipeline.settings import listed
+from mainstem.pipeline.parts import Call, JobPart, PerMessage, Pipeline, Query, Source
+from mainstem.pipeline.settings import elsewhere, has_scheme, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,8 @@ class Fill:
 
 
 def refuse(pipeline: Pipeline, fill: Fill) -> None:
-    """Before Spark starts."""
+    """What makes no sense, before Spark starts."""
+    refuse_occupied(pipeline, fill)
     jobs = [part.name for part in pipeline.parts if isinstance(part, JobPart)]
     if jobs and len(jobs) == len(pipeline.parts):
         raise InvalidRequest(f"jobs have no backfill of their own: run them ({', '.join(jobs)})")
@@ -47,16 +48,34 @@ def rows_between(pipeline: Pipeline, fill: Fill) -> int:
     """How many records the sources have there, about: compaction and markers leave gaps."""
     total = 0
     with Client(fill.settings) as client:
+        there = client.cluster().topics
         for part in pipeline.parts:
-            names = (
-                listed(part.options, "topic") if isinstance(part, Source) and part.kind == "stream" else ()
-            )
-            for name in names:
+            is_read = isinstance(part, Source) and part.kind == "stream" and not elsewhere(part.options)
+            for name in listed(part.options, "topic") if isinstance(part, Source) and is_read else ():
+                if name not in there:
+                    continue  # the pipeline makes it
                 places = [TopicPartition(name, one.index) for one in client.topic(name).partitions]
                 begin = _offsets(client, places, fill.span.from_ms, EARLIEST)
                 end = _offsets(client, places, fill.span.to_ms, LATEST)
                 total += sum(max(0, end[place] - begin[place]) for place in places)
     return total
+
+
+def refuse_occupied(pipeline: Pipeline, fill: Fill) -> None:
+    """A second backfill into the same names would write everything twice."""
+    if not fill.suffix:
+        return
+    with Client(fill.settings) as client:
+        there = client.cluster().topics
+        for topic in topics.wanted(pipeline, fill.suffix):
+            if topic in there and any(first < end for first, end in client.bounds([topic]).values()):
+                raise InvalidRequest(
+                    f"topic {topic!r} holds records already: delete it, or use another --suffix"
+                )
+    for part in pipeline.parts:
+        path = path_of(part, pipeline, fill.suffix) if isinstance(part, Query | Call) else None
+        if path is not None and not has_scheme(path) and Path(path).exists():
+            raise InvalidRequest(f"{path} is there already: delete it, or use another --suffix")
 
 
 def _offsets(
@@ -88,7 +107,7 @@ def _must_be_readable(output: Output, pipeline: Pipeline, suffix: str) -> None:
     if goes_to_topic(output) or isinstance(output.target, PerMessage):
         return
     path = path_of(output.target, pipeline, suffix)
-    if path is not None and "://" not in path and (Path(path) / "_spark_metadata").exists():
+    if path is not None and not has_scheme(path) and (Path(path) / "_spark_metadata").exists():
         raise InvalidRequest(f"{path} belongs to a stream, and would hide what a backfill adds: use --suffix")
 
 

@@ -143,17 +143,26 @@ class Book:
 
     def stop_asked(self, run: RunStatus) -> bool:
         """Whether somebody wants this run to end: one small request. No while the broker is away."""
+        request = records.read_stop(self._look().get(records.stop_key(run.pipeline)))
+        return request is not None and request.run == run.run
+
+    def taken_over(self, run: RunStatus) -> RunStatus | None:
+        """A later run of the same pipeline, which began while this one could not be heard."""
+        newest = records.read_status(self._look().get(records.status_key(run.pipeline)))
+        is_other = newest is not None and newest.run != run.run
+        return newest if is_other and newest is not None and newest.started_ms > run.started_ms else None
+
+    def _look(self) -> dict[bytes, bytes]:
+        """What the table holds now, in a hurry; nothing while the broker is away."""
         with self._lock:
             if self._is_pausing():
-                return False
+                return {}
             try:
-                values = self._table.look(self._hasty)
+                return self._table.look(self._hasty)
             except MainstemError as error:
                 self._failed, self._tried_ms = True, self._now_ms()
                 _events.debug("the book of pipelines cannot be read", why=str(error))
-                return False
-        request = records.read_stop(values.get(records.stop_key(run.pipeline)))
-        return request is not None and request.run == run.run
+                return {}
 
     # --- anybody reads -----------------------------------------------------------------------------
 

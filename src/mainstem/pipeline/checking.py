@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.ddl import RAW, ddl_columns
 from mainstem.pipeline.dialect import parse_query, position_of
 from mainstem.pipeline.jobs import KINDS, Job, job_of
 from mainstem.pipeline.names import Columns, columns_of, tables_of, unknown_columns
@@ -46,6 +47,7 @@ class Checked:
     order: tuple[Part, ...]
     columns: Mapping[str, Columns]
     inputs: Mapping[str, tuple[str, ...]]  # of each part, by its name
+    after: Mapping[str, tuple[str, ...]]  # of a source, the parts that write its topic
 
 
 def check(pipeline: Pipeline, around: Surroundings) -> Checked:
@@ -59,13 +61,15 @@ def check(pipeline: Pipeline, around: Surroundings) -> Checked:
     inputs: dict[str, tuple[str, ...]] = {}
     for part in pipeline.parts:
         inputs[part.name] = tuple(_inputs(part, named, wrong))
-    order = _ordered(pipeline, inputs, wrong)
-    wrong += _loops(pipeline, inputs, named)
+    after = _after(pipeline)
+    order = _ordered(pipeline, inputs, after, wrong)
+    if not wrong:
+        wrong += [*_not_fed(pipeline, inputs, named), *_shared_folders(pipeline, named)]
     columns = _check_columns(order, around, named, wrong)
     wrong += _missing_topics(pipeline, around)
     if wrong:
         raise PipelineErrors(wrong)
-    return Checked(order, columns, inputs)
+    return Checked(order, columns, inputs, after)
 
 
 def _wrong_names(pipeline: Pipeline) -> Iterator[PipelineError]:
@@ -147,7 +151,10 @@ def _readable(named: Mapping[str, Part]) -> list[str]:
 
 
 def _ordered(
-    pipeline: Pipeline, inputs: Mapping[str, tuple[str, ...]], wrong: list[PipelineError]
+    pipeline: Pipeline,
+    inputs: Mapping[str, tuple[str, ...]],
+    after: Mapping[str, tuple[str, ...]],
+    wrong: list[PipelineError],
 ) -> tuple[Part, ...]:
     by_name = {part.name: part for part in pipeline.parts}
     done: dict[str, Part] = {}
@@ -161,7 +168,7 @@ def _ordered(
             wrong.append(PipelineError(part.at, f"these read each other in a circle: {circle}"))
             return
         path.append(part.name)
-        for name in inputs[part.name]:
+        for name in (*inputs[part.name], *after.get(part.name, ())):
             visit(by_name[name])
         path.pop()
         done[part.name] = part
@@ -171,40 +178,57 @@ def _ordered(
     return tuple(done.values())
 
 
-def _loops(
-    pipeline: Pipeline, inputs: Mapping[str, tuple[str, ...]], named: Mapping[str, Part]
-) -> Iterator[PipelineError]:
-    """What writes a topic that it reads would never come to an end."""
+def _after(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
+    """Sources of topics that the pipeline writes itself: they come after what writes them."""
+    named = {part.name.lower(): part for part in pipeline.parts if isinstance(part, Source)}
+    writers: dict[str, list[str]] = {}
     for part in pipeline.parts:
         target = named.get(part.into.lower()) if isinstance(part, Insert) else part
-        if isinstance(part, Source | JobPart | Function) or target is None:
+        is_written = isinstance(part, Insert | Query | Call | PerMessage)
+        if is_written and isinstance(target, Source | Query | Call | PerMessage):
+            writers.setdefault(text(target.options, "topic"), []).append(part.name)
+    writers.pop("", None)
+    return {
+        part.name: tuple(name for topic in listed(part.options, "topic") for name in writers.get(topic, ()))
+        for part in named.values()
+        if part.kind == "stream" and not elsewhere(part.options)
+    }
+
+
+def _is_fed(name: str, inputs: Mapping[str, tuple[str, ...]], named: Mapping[str, Part]) -> bool:
+    """Whether a stream is among what it reads, or what that reads."""
+    part = named.get(name.lower())
+    if isinstance(part, Source):
+        return part.kind == "stream"
+    return isinstance(part, Call) or any(_is_fed(one, inputs, named) for one in inputs.get(name, ()))
+
+
+def _not_fed(
+    pipeline: Pipeline, inputs: Mapping[str, tuple[str, ...]], named: Mapping[str, Part]
+) -> Iterator[PipelineError]:
+    """Rows of tables alone would be written again at every start."""
+    for part in pipeline.parts:
+        to_topic = isinstance(part, Query) and part.kind == "stream" and "topic" in part.options
+        if (to_topic or isinstance(part, Insert)) and not any(
+            _is_fed(one, inputs, named) for one in inputs[part.name]
+        ):
+            what = "this reads no stream, and would be written again at every start"
+            yield PipelineError(part.at, f"{what}: use CREATE TABLE ... AS, or read a stream")
+
+
+def _shared_folders(pipeline: Pipeline, named: Mapping[str, Part]) -> Iterator[PipelineError]:
+    """Spark notes in a folder which batches it holds; of two writers one would lose rows."""
+    seen: dict[str, Position] = {}
+    for part in pipeline.parts:
+        target = named.get(part.into.lower()) if isinstance(part, Insert) else part
+        is_written = isinstance(part, Insert | Query | Call)
+        if not is_written or not isinstance(target, Source | Query | Call) or target.kind != "table":
             continue
-        topic = _topic(target)
-        if topic and topic in _topics_read(part.name, inputs, named):
-            yield PipelineError(part.at, f"{part.name} writes topic {topic!r}, which it also reads")
-
-
-def _topics_read(name: str, inputs: Mapping[str, tuple[str, ...]], named: Mapping[str, Part]) -> set[str]:
-    found: set[str] = set()
-    seen: set[str] = set()
-    waiting = [*inputs[name]]
-    while waiting:
-        one = waiting.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        part = named[one.lower()]
-        if isinstance(part, Source):
-            found |= set(listed(part.options, "topic"))
-        elif _topic(part):
-            found.add(_topic(part))
-        waiting += inputs.get(part.name, ())
-    return found
-
-
-def _topic(part: Part) -> str:
-    is_written = isinstance(part, Source | Query | Call | PerMessage)
-    return text(part.options, "topic") if is_written and hasattr(part, "options") else ""
+        path = text(target.options, "path").rstrip("/")
+        first = seen.setdefault(path, part.at) if path else part.at
+        if first is not part.at:
+            what = f"{path} is written at {first} already: put both into one SELECT, with UNION ALL"
+            yield PipelineError(part.at, what)
 
 
 # --- columns ---------------------------------------------------------------------------------------
@@ -224,16 +248,39 @@ def _check_columns(
             columns = columns_of(tree, known)
         if isinstance(part, Insert):
             target = named.get(part.into.lower())
-            options = target.options if isinstance(target, Source) else {}
-            wrong += _named_columns(options, ("key", "partition_by"), columns)
+            if isinstance(target, Source):
+                wrong += _named_columns(target.options, ("key", "partition_by"), columns)
+                wrong += _other_columns(part, target, columns)
             continue
-        known[part.name.lower()] = columns
+        known[part.name.lower()] = _read_again(part, columns)
         if isinstance(part, Source):
             wrong += _named_columns(part.options, ("timestamp", "deduplicate"), columns)
         elif isinstance(part, Query):
             names = ("key", "timestamp", "deduplicate", "partition_by")
             wrong += _named_columns(part.options, names, columns)
     return known
+
+
+def _read_again(part: Part, columns: Columns) -> Columns:
+    """A stream that goes to a topic is read from there, where some formats have columns of their own."""
+    if isinstance(part, Query | Call) and part.kind == "stream" and "topic" in part.options:
+        return {"text": ("value",), "raw": RAW}.get(text(part.options, "format").lower(), columns)
+    return columns
+
+
+def _other_columns(part: Insert, target: Source, columns: Columns) -> Iterator[PipelineError]:
+    """Rows are inserted by the names of their columns."""
+    try:
+        wanted = ddl_columns(target.schema) if target.schema else None
+    except InvalidRequest:
+        return  # told where it is declared
+    if wanted is None or columns is None:
+        return
+    there = {name.lower() for name in wanted}
+    for name in columns:
+        if name.lower() not in there:
+            what = f"{target.name} has no column {name!r}{hint(name, wanted)}; columns are matched by name"
+            yield PipelineError(part.query_at, what)
 
 
 def _named_columns(options: Options, names: tuple[str, ...], columns: Columns) -> Iterator[PipelineError]:

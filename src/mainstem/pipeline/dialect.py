@@ -11,10 +11,14 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.tokens import Token, TokenType
 
 from mainstem.pipeline.parts import PipelineError, Position
+
+_MARKS = {"--": "\n", "/*": "*/", "'": "'", '"': '"', "`": "`"}
+_UNITS = frozenset({"MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
 
 
 class Text:
@@ -45,22 +49,39 @@ def tokens_of(source: Text) -> list[Any]:
 
 
 def _unclosed(source: Text) -> Position:
-    """The tokenizer does not say where it stopped: the last quote or comment that begins is a fair guess."""
-    found = max(source.text.rfind(mark) for mark in ("'", '"', "`", "/*"))
-    return source.at(max(found, 0))
+    """The tokenizer does not say which quote or comment is never closed."""
+    text, index = source.text, 0
+    while index < len(text):
+        mark = next((mark for mark in _MARKS if text.startswith(mark, index)), "")
+        if not mark:
+            index += 1
+            continue
+        end = text.find(_MARKS[mark], index + len(mark))
+        while end > 0 and mark in "'\"" and text[end - 1] == "\\":
+            end = text.find(mark, end + 1)
+        if end < 0:
+            return source.at(index)
+        index = end + len(_MARKS[mark])
+    return source.at(0)
 
 
 def parse_select(tokens: Sequence[Any], source: Text) -> exp.Query:
-    """One SELECT (or WITH, VALUES, FROM ... |> ...) out of the tokens of the file."""
+    """One SELECT (or WITH, FROM ... |> ...) out of the tokens of the file."""
     try:
-        trees = Spark().parser().parse(_mended(tokens), source.text)
+        trees = Spark().parser().parse(_mended(tokens, source), source.text)
+        tree = trees[0] if trees else None
+        if isinstance(tree, exp.Query):
+            for scope in traverse_scope(tree):
+                assert scope.selected_sources is not None  # finds names that are given twice
+            return tree
     except ParseError as error:
         wrong = error.errors[0]
         raise PipelineError(_start_of(wrong, source), _said(wrong)) from None
-    tree = trees[0] if trees else None
-    if not isinstance(tree, exp.Query):
-        raise PipelineError(source.at(tokens[0].start), "a SELECT must stand here")
-    return tree
+    except SqlglotError as error:
+        raise PipelineError(source.at(tokens[0].start), f"not SQL: {error}") from None
+    except RecursionError:
+        raise PipelineError(source.at(tokens[0].start), "this is nested too deeply") from None
+    raise PipelineError(source.at(tokens[0].start), "a SELECT must stand here")
 
 
 def parse_query(query: str, at: Position) -> tuple[exp.Query, Text]:
@@ -74,27 +95,42 @@ def position_of(node: exp.Expression, source: Text) -> Position:
     return source.at(named.meta["start"] if named is not None and "start" in named.meta else 0)
 
 
-def _mended(tokens: Sequence[Any]) -> list[Any]:
+def _mended(tokens: Sequence[Any], source: Text) -> list[Any]:
     found: list[Any] = []
     index = 0
     while index < len(tokens):
         token = tokens[index]
         if token.token_type == TokenType.WINDOW and _is(tokens, index + 1, "("):
             token = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
-        if (
-            _is(tokens, index, "WATERMARK")
-            and _is(tokens, index + 2, "DELAY")
-            and _is(tokens, index + 3, "OF")
-        ):
-            index += 7  # WATERMARK at DELAY OF INTERVAL 10 SECONDS
+        if _is(tokens, index, "WATERMARK") and index + 1 < len(tokens):
+            index = _after_watermark(tokens, index, source)
+            continue
+        if _is(tokens, index, "STREAM") and index and _is(tokens, index - 1, "FROM", "JOIN"):
+            index += 1  # FROM STREAM orders
             continue
         found.append(token)
         index += 1
     return found
 
 
-def _is(tokens: Sequence[Any], index: int, word: str) -> bool:
-    return index < len(tokens) and tokens[index].text.upper() == word
+def _after_watermark(tokens: Sequence[Any], index: int, source: Text) -> int:
+    """WATERMARK at DELAY OF INTERVAL 1 MINUTE 30 SECONDS, or INTERVAL '10 seconds'."""
+    delay = next((at for at in range(index, len(tokens)) if _is(tokens, at, "DELAY")), -1)
+    if delay < 0 or delay - index not in (2, 4) or not _is(tokens, delay + 2, "INTERVAL"):
+        raise PipelineError(
+            source.at(tokens[index].start),
+            "write WATERMARK column DELAY OF INTERVAL 10 SECONDS, or use the options timestamp and watermark",
+        )
+    index = delay + 3
+    while index < len(tokens) and tokens[index].token_type in (TokenType.NUMBER, TokenType.STRING):
+        index += 1
+        if index < len(tokens) and tokens[index].text.upper().removesuffix("S") in _UNITS:
+            index += 1
+    return index
+
+
+def _is(tokens: Sequence[Any], index: int, *words: str) -> bool:
+    return index < len(tokens) and tokens[index].text.upper() in words
 
 
 def _start_of(wrong: dict[str, Any], source: Text) -> Position:

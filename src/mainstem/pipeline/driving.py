@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mainstem.model.errors import InvalidRequest
+from mainstem.model.errors import InvalidRequest, MainstemError
 from mainstem.pipeline.book import Book
 from mainstem.pipeline.book_records import Level
 from mainstem.pipeline.failures import reason
@@ -36,7 +36,6 @@ class Driver:
         self._screen = screen
         self._now_ms = now_ms
         self._stop = threading.Event()
-        self._over = threading.Event()
 
     def claim(self) -> None:
         """Two runs on one checkpoint would write over each other."""
@@ -49,7 +48,7 @@ class Driver:
 
     def drive(self, run: Run, session: Callable[[], SparkSession]) -> None:
         """Returns when the run is over, or somebody ended it. Raises what made it fail, once that is told."""
-        with _signals(self._stop), self._heartbeat():
+        with _signals(self._stop), beating(self._beat):
             try:
                 self._become("starting")
                 run.start(session())
@@ -57,7 +56,7 @@ class Driver:
                 self._follow(run)
                 self._become("stopping" if self._stop.is_set() else "running")
                 run.end()
-                self._note(run, run.step())
+                self._note(run, run.news())
                 self._become("stopped" if self._stop.is_set() else "done")
             except BaseException as error:
                 self._fail(run, error)
@@ -70,6 +69,11 @@ class Driver:
             if self._book.stop_asked(self.status):
                 self._log("info", "somebody asked it to stop")
                 self._stop.set()
+            rival = self._book.taken_over(self.status)
+            if rival is not None:
+                raise TakenOver(
+                    f"another run has begun, on {rival.host} (process {rival.pid}): this one ends"
+                )
         if not self._stop.is_set():
             self._note(run, run.step())  # raises what ended it
 
@@ -89,18 +93,18 @@ class Driver:
         )
 
     def _fail(self, run: Run, error: BaseException) -> None:
+        """The queries end first: a run that is over may be followed by the next one."""
         # What somebody else ended meanwhile, such as a service manager with all its processes, did not fail.
-        if self._stop.is_set() and isinstance(error, ConnectionError):
+        if self._stop.is_set() and _is_gone(error):
             self._become("stopped")
             return
+        try:
+            run.end()
+        except Exception as wrong:  # the failure that counts is told below
+            self._log("warning", f"not all queries could be stopped: {reason(wrong)}")
         self._log("error", reason(error))
         self._change(state="failed", error=reason(error))
         self._book.say(self.status)
-        for one in run.watched:
-            try:
-                one.query.stop()
-            except Exception as wrong:  # the failure that counts is told already
-                self._log("warning", f"{one.name} did not stop: {reason(wrong)}")
 
     def _become(self, state: State) -> None:
         self._change(state=state)
@@ -114,22 +118,37 @@ class Driver:
         self._book.log(self.status.pipeline, self.status.run, level, text, self._now_ms())
         self._screen.log(level, text)
 
-    @contextmanager
-    def _heartbeat(self) -> Iterator[None]:
-        """Spark takes long to start, and a batch may: whoever says nothing for long is taken for dead."""
+    def _beat(self) -> None:
+        if self._book.taken_over(self.status) is None:
+            self._book.say(msgspec.structs.replace(self.status, at_ms=self._now_ms()))
 
-        def beat() -> None:
-            while not self._over.wait(SAY_S):
-                self._book.say(msgspec.structs.replace(self.status, at_ms=self._now_ms()))
 
-        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join()
-            self._book.say(self.status)  # whatever the last beat said
+class TakenOver(MainstemError):
+    """While this run could not be heard, another one was started."""
+
+
+@contextmanager
+def beating(beat: Callable[[], None]) -> Iterator[None]:
+    """Calls it every few seconds. Spark may be busy for long, and whoever says nothing is taken for dead."""
+    over = threading.Event()
+
+    def go() -> None:
+        while not over.wait(SAY_S):
+            beat()
+
+    thread = threading.Thread(target=go, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Whether it only says that Spark's JVM is no more."""
+    is_py4j = type(error).__module__.startswith("py4j")
+    return isinstance(error, ConnectionError) or is_py4j or "SparkContext was shut down" in str(error)
 
 
 def here() -> tuple[str, int]:

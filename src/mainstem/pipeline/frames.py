@@ -6,9 +6,10 @@ and each query has its own checkpoint. In a backfill everything is a batch, and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mainstem.pipeline.checking import Checked
 from mainstem.pipeline.parts import Call, Function, Insert, JobPart, Part, PerMessage, Pipeline, Query, Source
@@ -58,13 +59,15 @@ class Frames:
         self.outputs: list[Output] = []
 
     def build(self, checked: Checked) -> None:
-        _send_by_value(checked.order)
+        _send_by_value(self._pipeline.folder, checked.order)
         targets = {part.name.lower(): part for part in checked.order if isinstance(part, Source)}
         read = {name for names in checked.inputs.values() for name in names}
         for part in checked.order:
             if isinstance(part, Source) and part.name not in read:
                 continue  # only written to: there may be nothing to read yet
             wave = max((self._waves.get(name.lower(), 0) for name in checked.inputs[part.name]), default=0)
+            made = [self._waves.get(name.lower(), 0) + 1 for name in checked.after.get(part.name, ())]
+            wave = max([wave, *made])
             self._waves[part.name.lower()] = wave
             try:
                 self._add(part, wave, targets)
@@ -141,6 +144,7 @@ class Frames:
     def _read_again(self, part: Query | Call, made: DataFrame) -> DataFrame:
         format = text(part.options, "format", "json").lower()
         options = {
+            **passed_on(part.options),
             "subscribe": text(part.options, "topic"),
             "format": format,
             "startingOffsets": "earliest",
@@ -206,13 +210,13 @@ def path_of(part: Source | Query | Call, pipeline: Pipeline, suffix: str = "") -
     return below(pipeline.folder, path.rstrip("/") + suffix) if path else None
 
 
-def _send_by_value(order: tuple[Part, ...]) -> None:
-    """Executors have no module of the user's file."""
-    import sys
-
+def _send_by_value(folder: str, order: tuple[Part, ...]) -> None:
+    """Executors have no module of the user's files, nor of what lies beside them."""
     from pyspark.cloudpickle import register_pickle_by_value
 
-    for part in order:
-        function: Any = getattr(part, "function", None)
-        if function is not None and function.__module__ in sys.modules:
-            register_pickle_by_value(sys.modules[function.__module__])
+    own = {getattr(part, "function", None).__module__ for part in order if hasattr(part, "function")}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        beside = file.startswith(f"{folder}/") and "site-packages" not in file
+        if name in own or beside:
+            register_pickle_by_value(module)

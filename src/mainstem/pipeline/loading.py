@@ -6,12 +6,15 @@ import importlib.util
 import re
 import sys
 import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.declare import noting
 from mainstem.pipeline.parsing import Import, parse
-from mainstem.pipeline.parts import Part, Pipeline, PipelineError, Position
+from mainstem.pipeline.parts import Insert, Part, Pipeline, PipelineError, Position
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -31,7 +34,18 @@ def load(files: list[Path], name: str = "") -> Pipeline:
     if not parts:
         raise InvalidRequest(f"{', '.join(map(str, files))}: nothing is declared there")
     folder = files[0] if files[0].is_dir() else files[0].parent
-    return Pipeline(name, tuple(map(str, files)), str(folder.resolve()), tuple(parts))
+    return Pipeline(name, tuple(map(str, files)), str(folder.resolve()), tuple(_numbered(parts)))
+
+
+def _numbered(parts: list[Part]) -> Iterator[Part]:
+    """Inserts have no name of their own, and need one for their checkpoint."""
+    counted: Counter[str] = Counter()
+    for part in parts:
+        if isinstance(part, Insert):
+            counted[part.into.lower()] += 1
+            yield replace(part, name=f"{part.into}-insert-{counted[part.into.lower()]}")
+        else:
+            yield part
 
 
 def _files(given: Path) -> list[Path]:
@@ -64,7 +78,7 @@ def _add(file: Path, parts: list[Part], seen: set[Path]) -> None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"{file}: not UTF-8 at byte {error.start}") from None
     except OSError as error:
@@ -72,25 +86,25 @@ def _text(file: Path) -> str:
 
 
 def _python(file: Path) -> list[Part]:
-    """Under its own name, so that what Spark pickles is sent by value and needs no such module elsewhere."""
     _text(file)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = f"mainstem_pipeline_{file.stem}"  # whatever it is called, it hides no other module
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent.resolve()))
-    sys.modules[file.stem] = module
+    sys.modules[name] = module
     with noting() as noted:
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _where(file, error) from error
         finally:
             sys.path.pop(0)
     return noted
 
 
-def _where(file: Path, error: Exception) -> Exception:
+def _where(file: Path, error: BaseException) -> Exception:
     """An error of the user's file, by the line of that file which led to it."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return PipelineError(

@@ -40,8 +40,10 @@ def unknown_columns(tree: exp.Query, known: Mapping[str, Columns], text: Text) -
         everything = {name.lower() for columns in visible.values() for name in columns or ()}
         aliases = {alias.alias.lower() for alias in scope.expression.find_all(exp.Alias)}
         parameters = _lambda_parameters(scope.expression)
-        free = everything | aliases | parameters | MADE_UP
+        free = everything | aliases | parameters | MADE_UP | set(visible)  # a table's name is its whole row
         for column in scope.columns:
+            if column.parent_select is not scope.expression:
+                continue  # of a SELECT within, which has its own turn
             wrong = _wrong(column, visible, free)
             if wrong is None or id(column) in seen:
                 continue
@@ -52,8 +54,8 @@ def unknown_columns(tree: exp.Query, known: Mapping[str, Columns], text: Text) -
 
 def _wrong(column: exp.Column, visible: Mapping[str, Columns], free: set[str]) -> str | None:
     name, table = column.name, column.table
-    if isinstance(column.this, exp.Star):
-        return None
+    if isinstance(column.this, exp.Star) or len(column.parts) > 2:
+        return None  # everything, or a field within a field
     if not table:
         return None if name.lower() in free else f"there is no column {name!r}{_hint(name, _names(visible))}"
     if table.lower() in visible:
@@ -99,6 +101,8 @@ def _visible(scope: Scope, known: Mapping[str, Columns]) -> dict[str, Columns]:
     chosen |= {name: scope.sources[name] for name in scope.semi_or_anti_join_tables if name in scope.sources}
     for name, source in (chosen or scope.sources).items():
         found[name.lower()] = _columns_of_source(source, known)
+    if scope.expression.find(exp.Pivot) is not None:
+        found[""] = None  # PIVOT and UNPIVOT make names of values
     for lateral in scope.expression.args.get("laterals") or ():
         found[(lateral.alias or "lateral").lower()] = tuple(lateral.alias_column_names) or None
     return found
@@ -112,6 +116,9 @@ def _columns_of_source(source: exp.Table | Scope, known: Mapping[str, Columns]) 
     tree = source.expression
     if not isinstance(tree, exp.Query) or source.is_udtf:
         return None
+    renamed = tuple(getattr(tree.parent, "alias_column_names", ()))  # WITH a(x, y) AS, (...) AS a(x, y)
+    if renamed:
+        return renamed
     nested = {
         name.lower(): _columns_of_source(inner, known)
         for name, inner in source.sources.items()

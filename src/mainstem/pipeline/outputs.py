@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.frames import Output, path_of, table_options
-from mainstem.pipeline.parts import Options, PerMessage, Pipeline
+from mainstem.pipeline.parts import Options, PerMessage, Pipeline, Source
 from mainstem.pipeline.settings import OUTPUTS, listed, passed_on, text
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def start(
     """None: it was no stream, and is written now."""
     options = output.target.options
     if not output.frame.isStreaming:
+        if goes_to_topic(output) or isinstance(output.target, Source):
+            raise InvalidRequest(f"{output.name} reads no stream, and would be written again at every start")
         write(output, pipeline, broker, "", replace=True)
         return None
     mode = OUTPUTS[text(options, "output", "append").lower()]
@@ -55,7 +57,7 @@ def write(
         frame, sink = rows_of(output), _sink(options, broker)
         if "topic" in sink:
             sink["topic"] += suffix
-        elif suffix:
+        if suffix and "topic" in frame.columns:
             from pyspark.sql import functions
 
             frame = frame.withColumn("topic", functions.concat("topic", functions.lit(suffix)))

@@ -8,7 +8,6 @@ IMPORT 'file.py';
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -43,12 +42,11 @@ class Import:
 
 def parse(text: str, file: str) -> list[Part | Import]:
     source = text_of(file, text)
-    counted: Counter[str] = Counter()
     found: list[Part | Import] = []
     for tokens in _statements(tokens_of(source)):
         statement = _Statement(tokens, source)
         if statement.takes("INSERT"):
-            found.append(statement.insert(counted))
+            found.append(statement.insert())
         elif statement.takes("CREATE"):
             found.append(statement.create())
         elif statement.takes("IMPORT"):
@@ -82,13 +80,12 @@ class _Statement:
 
     # --- statements ------------------------------------------------------------------------------
 
-    def insert(self, counted: Counter[str]) -> Insert:
+    def insert(self) -> Insert:
         self._must("INTO")
         self.takes("TABLE", "STREAM")
         into = self._name("a stream or table")
         query, at = self._select()
-        counted[into] += 1
-        return Insert(f"{into}-insert-{counted[into]}", into, query, at, self._at)
+        return Insert("", into, query, at, self._at)
 
     def create(self) -> Part:
         if self.takes("OR"):

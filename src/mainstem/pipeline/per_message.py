@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mainstem.pipeline.declare import Message
@@ -61,8 +62,10 @@ def _messages(made: Any) -> Iterator[Message]:
 
 
 def _row(made: Message, source: str, topic: str, timestamp: Any) -> tuple[Any, ...]:
-    target = made.topic if made.topic != source else topic
+    target = topic if made.topic in ("", source) else made.topic
     if not target:
         raise ValueError("this message has nowhere to go: give the decorator a topic, or use message.to(...)")
     value = made.value.encode() if isinstance(made.value, str) else made.value
+    if made.timestamp_ms >= 0 and made.timestamp_ms != round(timestamp.timestamp() * 1000):
+        timestamp = datetime.fromtimestamp(made.timestamp_ms / 1000, UTC)
     return made.key, value, target, list(made.headers), timestamp

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -124,7 +125,7 @@ class Run:
 
     def step(self) -> list[QueryProgress]:
         """What is new. Raises what ended a query; starts the next wave where one is over."""
-        new = [progress for one in self.watched for progress in _news(one)]
+        new = self.news()
         for one in self.watched:
             error = None if one.query.isActive else one.query.exception()
             if error is not None and not _started_again(one, error):
@@ -133,13 +134,19 @@ class Run:
             self._next_wave()
         return new
 
+    def news(self) -> list[QueryProgress]:
+        return [progress for one in self.watched for progress in _news(one)]
+
     def is_going(self) -> bool:
         """A live pipeline ends only when it is told to; one that runs once ends by itself."""
         return bool(self._waves) or any(one.query.isActive for one in self.watched)
 
     def end(self) -> None:
-        for one in self.watched:
-            one.query.stop()
+        """Nothing starts any more. All at once: Spark may take long for each."""
+        self._waves = []
+        with ThreadPoolExecutor(max(1, len(self.watched))) as pool:
+            for ended in [pool.submit(one.query.stop) for one in self.watched]:
+                ended.result()
 
 
 def _started_again(one: Watched, error: Exception) -> bool:

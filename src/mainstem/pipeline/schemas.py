@@ -6,28 +6,13 @@ import csv
 import json
 from pathlib import Path
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import ParseError
-
 from mainstem.client.client import Client
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.ddl import RAW, ddl_columns
 from mainstem.pipeline.names import Columns
 from mainstem.pipeline.parts import Pipeline, PipelineError, Source
-from mainstem.pipeline.settings import elsewhere, listed, text
-
-RAW = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-
-
-def ddl_columns(ddl: str) -> tuple[str, ...]:
-    try:
-        table = parse_one(f"CREATE TABLE t ({ddl})", read="spark")
-    except ParseError as error:
-        raise InvalidRequest(f"not a list of columns: {error.errors[0]['description']}") from None
-    columns = [column for column in table.this.expressions if isinstance(column, exp.ColumnDef)]
-    if not columns or len(columns) != len(table.this.expressions) or any(not one.kind for one in columns):
-        raise InvalidRequest("not a list of columns: write them as in 'id BIGINT, name STRING'")
-    return tuple(column.name for column in columns)
+from mainstem.pipeline.settings import elsewhere, has_scheme, listed, text
 
 
 def metadata_of(source: Source) -> tuple[str, ...]:
@@ -97,10 +82,10 @@ class Schemas:
 
     def _of_table(self, source: Source) -> Columns:
         format, path = text(source.options, "format"), text(source.options, "path")
-        if not path or "://" in path or path in self._written:
+        if not path or has_scheme(path) or path in self._written or any(mark in path for mark in "*?[{"):
             return None
         place = self._folder / path
-        if not place.exists() and not any(mark in path for mark in "*?["):
+        if not place.exists():
             raise InvalidRequest(f"there is no file or folder {str(place)!r}")
         if format == "csv" and text(source.options, "header", "false").lower() == "true":
             return _csv_columns(place, text(source.options, "sep") or text(source.options, "delimiter", ","))
@@ -113,8 +98,11 @@ def _csv_columns(place: Path, separator: str) -> Columns:
     file = _first_file(place)
     if file is None:
         return None
-    with file.open(newline="", encoding="utf-8") as lines:
-        return tuple(next(csv.reader(lines, delimiter=separator), ())) or None
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            return tuple(next(csv.reader(lines, delimiter=separator), ())) or None
+    except (OSError, UnicodeError, TypeError, csv.Error):
+        return None  # compressed, in another encoding, with a separator of its own: Spark's to read
 
 
 def _parquet_columns(place: Path) -> Columns:

@@ -89,7 +89,7 @@ def _wide(status: RunStatus, view: View) -> Table:
         cells.append(text.state(query.state_rows, query.state_bytes))
         if view.is_whole:
             cells.append(text.number(history.rows_in if history else query.input_rows))
-        table.add_row(query.query, *cells, _bars(history))
+        table.add_row(Text(text.printable(query.query)), *cells, _bars(history))
     return table
 
 
@@ -149,7 +149,7 @@ def _bar(query: QueryProgress, view: View, width: int, *, is_done: bool) -> Tabl
         said += f", {text.duration((total - done) / query.input_rows_per_s * 1000)} left"
     line = Table.grid(padding=(0, 2))
     line.add_row(
-        query.query,
+        Text(text.printable(query.query)),
         ProgressBar(total=max(total, 1), completed=done if total else 1, width=min(40, width // 3)),
         f"{percent} %",
         said,

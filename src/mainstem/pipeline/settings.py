@@ -6,6 +6,7 @@ options are Spark's (`header`, `url`, `dbtable`, ...), which nobody can list, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,6 +17,9 @@ READ_FORMATS = ("json", "csv", "avro", "text", "raw")
 WRITE_FORMATS = ("json", "csv", "text", "raw")
 OUTPUTS = {"append": "append", "changelog": "update"}
 PASSED_ON = "kafka."
+METADATA = ("key", "topic", "partition", "offset", "timestamp", "timestamptype", "headers", "value")
+ISOLATIONS = ("read_committed", "read_uncommitted")
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:")
 NUMBERS = frozenset({"partitions", "max_offsets", "max_bytes", "starting_time", "broker_timeout_ms"})
 FLAGS = frozenset({"headers", "fail_on_data_loss"})
 
@@ -88,7 +92,12 @@ def listed(options: Options, name: str) -> tuple[str, ...]:
 
 def below(folder: str, path: str) -> str:
     """A relative path begins where the pipeline's file lies, not where the command is run."""
-    return path if "://" in path or path.startswith("/") else f"{folder}/{path}"
+    return path if has_scheme(path) or path.startswith("/") else f"{folder}/{path}"
+
+
+def has_scheme(path: str) -> bool:
+    """`s3a://bucket/x`, `file:/x`."""
+    return _SCHEME.match(path) is not None
 
 
 def elsewhere(options: Options) -> bool:
@@ -139,7 +148,7 @@ def _one_of(options: Options, name: str, known: tuple[str, ...]) -> Iterator[Pip
 
 def _values(options: Options) -> Iterator[PipelineError]:
     for name, option in options.items():
-        if name in NUMBERS and (not option.value.isdecimal() or int(option.value) == 0):
+        if name in NUMBERS and (not re.fullmatch("[0-9]+", option.value) or int(option.value) == 0):
             yield PipelineError(option.at, f"{name} is a number above 0, not {option.value!r}")
         elif name in FLAGS and option.value.lower() not in ("true", "false"):
             yield PipelineError(option.at, f"{name} is true or false, not {option.value!r}")
@@ -149,8 +158,22 @@ def _values(options: Options) -> Iterator[PipelineError]:
 
 def _stream_source(part: Source) -> Iterator[PipelineError]:
     given = [name for name in ("topic", "pattern") if name in part.options]
-    if len(given) != 1:
+    if not given:
         yield PipelineError(part.at, f"stream {part.name} needs WITH (topic = '...')")
+    elif len(given) == 2:
+        yield PipelineError(part.options["pattern"].at, "give topic or pattern, not both")
+    if "starting" in part.options and "starting_time" in part.options:
+        yield PipelineError(part.options["starting_time"].at, "give starting or starting_time, not both")
+    where = text(part.options, "starting", "earliest").strip()
+    if where.lower() not in ("earliest", "latest") and not where.startswith("{"):
+        what = f"starting is earliest, latest or JSON, not {where!r}"
+        yield PipelineError(part.options["starting"].at, what)
+    yield from _one_of(part.options, "isolation", ISOLATIONS)
+    for name in listed(part.options, "metadata"):
+        if name.lower() not in METADATA:
+            near = get_close_matches(name, METADATA, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            yield PipelineError(part.options["metadata"].at, f"a record has no {name!r}{hint}")
     yield from _watermark(part.options)
 
 

@@ -6,7 +6,7 @@ from mainstem.client import Client, admin
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import BrokerRefused
 from mainstem.pipeline.parts import Call, Insert, PerMessage, Pipeline, Query, Source
-from mainstem.pipeline.settings import text
+from mainstem.pipeline.settings import elsewhere, text
 
 EXISTS = 36  # Kafka's code for it
 BROKERS_OWN = -1  # its default number of partitions
@@ -18,7 +18,8 @@ def wanted(pipeline: Pipeline, suffix: str = "") -> dict[str, int]:
     found: dict[str, int] = {}
     for part in pipeline.parts:
         is_source = isinstance(part, Source) and part.name.lower() not in inserted
-        if isinstance(part, Source | Query | Call | PerMessage) and not is_source:
+        is_here = not isinstance(part, Source | Query | Call | PerMessage) or not elsewhere(part.options)
+        if isinstance(part, Source | Query | Call | PerMessage) and not is_source and is_here:
             topic = text(part.options, "topic")
             if topic:
                 found[topic + suffix] = int(text(part.options, "partitions") or BROKERS_OWN)

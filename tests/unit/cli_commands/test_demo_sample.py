@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 
+from mainstem.cli.demo_results import committed_files
 from mainstem.cli.demo_sample import (
     WATERMARK_S,
     WINDOW_S,
@@ -62,3 +63,15 @@ def test_the_sample_is_a_sound_pipeline(tmp_path):
     file = write_sample(tmp_path / "sample")
     checked = validate(load([file]), None)
     assert checked.columns["lake"] == ("minute", "region", "revenue", "orders")
+
+
+def test_files_are_counted_once_where_spark_has_gathered_its_notes(tmp_path):
+    def note(name: str, *files: str) -> None:
+        lines = [json.dumps({"path": f"file:///lake/{file}", "action": "add"}) for file in files]
+        (tmp_path / name).write_text("\n".join(["v1", *lines]))
+
+    note("8", "a%20b.parquet")
+    note("9.compact", "a%20b.parquet", "c.parquet")
+    note("10", "d.parquet")
+    (tmp_path / ".10.crc").write_bytes(b"")
+    assert committed_files(tmp_path) == ["/lake/a b.parquet", "/lake/c.parquet", "/lake/d.parquet"]

@@ -83,9 +83,33 @@ def mistakes(pipeline, topics=None) -> list[str]:
         ),
         (
             ORDERS + "INSERT INTO orders SELECT id, amount, at FROM orders;",
-            "writes topic 'orders', which it also reads",
+            "in a circle: orders -> orders-insert-1",
         ),
-        (ORDERS + "CREATE STREAM r WITH (topic = 'orders') AS SELECT id FROM orders;", "which it also reads"),
+        (ORDERS + "CREATE STREAM r WITH (topic = 'orders') AS SELECT id FROM orders;", "in a circle"),
+        (
+            "CREATE TABLE t WITH (format = 'x'); CREATE STREAM r WITH (topic = 'r') AS SELECT 1 AS a FROM t;",
+            "reads no stream",
+        ),
+        (
+            ORDERS + "CREATE TABLE a WITH (format = 'parquet', path = 'x') AS SELECT id FROM orders;"
+            "CREATE TABLE b WITH (format = 'parquet', path = 'x/') AS SELECT id FROM orders;",
+            "with UNION ALL",
+        ),
+        (
+            ORDERS
+            + "CREATE STREAM out (id BIGINT) WITH (topic = 'o'); INSERT INTO out SELECT id, 1 n FROM orders;",
+            "out has no column 'n'",
+        ),
+        (
+            "CREATE STREAM o (a INT) WITH (topic = 'x', starting = 'lates');",
+            "starting is earliest, latest or JSON",
+        ),
+        ("CREATE STREAM o (a INT) WITH (topic = 'x', isolation = 'none');", "isolation is read_committed"),
+        (
+            "CREATE STREAM o (a INT) WITH (topic = 'x', metadata = 'kee');",
+            "a record has no 'kee'; did you mean 'key'",
+        ),
+        ("CREATE STREAM o (a INT) WITH (topic = 'x', pattern = 'y');", "give topic or pattern, not both"),
         ("CREATE JOB a USING lak WITH (topic = 'x');", "there is no job 'lak'; did you mean 'lake'?"),
     ],
 )
@@ -124,6 +148,25 @@ def test_a_function_of_messages_reads_a_stream_with_a_topic(loaded, tmp_path):
     )
     (told,) = mistakes(loaded(ORDERS + "CREATE VIEW v AS SELECT id FROM orders; IMPORT 'f.py';"))
     assert "a function of messages reads a stream with a topic; v is none" in told
+
+
+def test_a_stream_of_lines_is_read_again_as_values(loaded):
+    made = (
+        ORDERS + "CREATE STREAM t WITH (topic = 't', format = 'text') AS SELECT string(id) AS s FROM orders;"
+    )
+    assert mistakes(loaded(made + "CREATE VIEW v AS SELECT value FROM t;")) == []
+    assert "there is no column 's'" in mistakes(loaded(made + "CREATE VIEW v AS SELECT s FROM t;"))[0]
+
+
+def test_what_a_pipeline_writes_comes_before_what_reads_it(loaded):
+    text = (
+        "CREATE TABLE lake WITH (format = 'parquet', path = 'l') AS SELECT id FROM done;"
+        "CREATE STREAM done (id BIGINT) WITH (topic = 'done'); INSERT INTO done SELECT id FROM orders;"
+        + ORDERS
+    )
+    checked = validate(loaded(text), None)
+    assert [part.name for part in checked.order] == ["orders", "done-insert-1", "done", "lake"]
+    assert checked.after["done"] == ("done-insert-1",)
 
 
 def test_parts_may_stand_in_any_order(loaded):

@@ -39,7 +39,7 @@ def test_every_statement_becomes_its_part():
     assert revenue.query.startswith("SELECT window.start")
     assert revenue.query.endswith("'1 minute')")
     assert "WATERMARK at DELAY" in first.query  # Spark gets the text as it was written
-    assert (first.name, second.name) == ("out-insert-1", "out-insert-2")
+    assert (first.into, second.into) == ("out", "out")
     assert (job.job, job.options["from"].value) == ("lake", "x")
     assert imported.path == "more.py"
 
@@ -74,6 +74,13 @@ def test_parts_know_their_line_and_column():
         ("INSERT out SELECT 1", "f.sql:1:8: INTO must stand here"),
         ("CREATE JOB a lake WITH (x = 1)", "f.sql:1:14: USING must stand here"),
         ("CREATE STREAM x WITH (topic = 'a", "f.sql:1:31: not SQL"),
+        ("CREATE VIEW v AS SELECT 'a' AS b;\nCREATE VIEW w AS SELECT 'c FROM d;", "f.sql:2:25: not SQL"),
+        ("CREATE VIEW v AS SELECT id FROM orders JOIN orders;", "f.sql:1:18: not SQL: Alias already used"),
+        (f"CREATE VIEW v AS SELECT {'(' * 900}1{')' * 900}", "f.sql:1:18: this is nested too deeply"),
+        (
+            "CREATE VIEW v AS SELECT id FROM o WATERMARK f(x) AS t DELAY OF INTERVAL 1 DAY",
+            "f.sql:1:35: write WATERMARK",
+        ),
         ("CREATE STREAM x WITH (a = 1) foo", "f.sql:1:30: WITH, AS or ; must stand here"),
         ("IMPORT more", "f.sql:1:8: the file to import must stand here, in quotes"),
         ("SELECT 1", "f.sql:1:1: CREATE, INSERT or IMPORT must stand here"),
