@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.pipeline.jobs.mirror_groups import within
 from mainstem.pipeline.jobs.mirror_mapping import (
     COARSE_BATCHES,
     FINE_BATCHES,
@@ -12,12 +13,15 @@ from mainstem.pipeline.jobs.mirror_mapping import (
     Mapping,
     Run,
     Stretch,
+    Target,
     keys_of,
     thinned,
 )
 
+HERE = Target("t", "a1")
 
-def stretch_of(offsets, target_start=0, batch=0, query="q", most=512):
+
+def stretch_of(offsets, target_start=0, batch=0, query="q", most=512, target=HERE):
     copied = Copied()
     copied.add(pa.array(offsets, pa.int64()))
     return Stretch(
@@ -25,7 +29,8 @@ def stretch_of(offsets, target_start=0, batch=0, query="q", most=512):
         batch=batch,
         topic="t",
         partition=0,
-        target="t",
+        target=target.name,
+        target_id=target.id,
         source_end=copied.source_end,
         target_start=target_start,
         records=copied.records,
@@ -87,7 +92,7 @@ def test_no_batch_and_no_other_writer_makes_a_reader_miss_a_record(offsets, size
             where[one], end = end, end + 1
         end += others[batch % len(others)] if others else 0
         batch += 1
-    translated = mapping.translate("t", 0, offset)
+    translated = mapping.translate("t", 0, offset, HERE)
     wanted = [at for source, at in where.items() if source >= offset]
     if translated is None:
         assert offset < offsets[0]
@@ -103,16 +108,39 @@ def test_what_was_copied_anew_by_another_query_is_what_counts():
     mapping = Mapping()
     apply_all(mapping, [stretch_of(range(10), 0, query="old")])
     apply_all(mapping, [stretch_of(range(5, 10), 10, query="new")])
-    assert mapping.translate("t", 0, 7) == 12
-    assert mapping.translate("t", 0, 3) == 3, "only the old one has copied that"
-    assert mapping.translate("t", 0, 10) == 15
+    assert mapping.translate("t", 0, 7, HERE) == 12
+    assert mapping.translate("t", 0, 3, HERE) == 3, "only the old one has copied that"
+    assert mapping.translate("t", 0, 10, HERE) == 15
+
+
+@pytest.mark.parametrize("now", [Target("t", "b2"), Target("renamed", "a1")])
+def test_copies_under_another_name_or_in_a_topic_that_was_deleted_do_not_count(now):
+    mapping = Mapping()
+    apply_all(mapping, [stretch_of(range(100))])
+    assert mapping.translate("t", 0, 50, HERE) == 50
+    assert mapping.translate("t", 0, 50, now) is None
+    apply_all(mapping, [stretch_of(range(100, 110), 0, batch=1, target=now)])
+    assert mapping.translate("t", 0, 105, now) == 5
+    assert mapping.translate("t", 0, 50, now) is None
+    assert mapping.translate("t", 0, 50, HERE) == 50
+
+
+def test_a_mapping_from_before_topics_had_ids_in_it_still_counts():
+    mapping = Mapping()
+    apply_all(mapping, [stretch_of(range(10), target=Target("t", ""))])
+    assert mapping.translate("t", 0, 7, HERE) == 7
+
+
+@pytest.mark.parametrize(("translated", "expected"), [(None, 5), (3, 5), (7, 7), (9, 9), (10, 5)])
+def test_a_group_is_never_sent_to_where_nothing_lies_yet(translated, expected):
+    assert within(translated, 5, 9) == expected
 
 
 def test_an_offset_before_everything_and_a_partition_that_is_not_known_have_no_translation():
     mapping = Mapping()
     apply_all(mapping, [stretch_of([5, 6])])
-    assert mapping.translate("t", 0, 4) is None
-    assert mapping.translate("t", 1, 4) is None
+    assert mapping.translate("t", 0, 4, HERE) is None
+    assert mapping.translate("t", 1, 4, HERE) is None
 
 
 def test_old_batches_are_thinned_out_and_still_leave_nothing_out():
@@ -125,6 +153,6 @@ def test_old_batches_are_thinned_out_and_still_leave_nothing_out():
         mapping.apply(key, stretch)
     assert len(kept) == FINE_BATCHES + batches // COARSE_BATCHES
     for batch in range(COARSE_BATCHES, batches, 97):
-        translated = mapping.translate("t", 0, 10 * batch)
+        translated = mapping.translate("t", 0, 10 * batch, HERE)
         exact = batch >= batches - FINE_BATCHES
         assert translated == batch if exact else batch - COARSE_BATCHES <= translated <= batch

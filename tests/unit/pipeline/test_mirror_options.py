@@ -57,6 +57,10 @@ def test_a_pattern_fits_whole_names_and_no_dead_letters():
         ({"topics": "a", "compression": "rar"}, "compression is one of source, none"),
         ({"topics": "a", "groups_seconds": "0"}, "groups.seconds is a number above 0"),
         ({"topics": "a", "source": "old:port"}, "is not HOST:PORT"),
+        (
+            {"topics": "a, b", "prefix": "x.", "mapping": "x.b"},
+            "the mirror of 'b': it needs a topic of its own",
+        ),
         ({"topics": "a", "losses": "maybe"}, "losses is one of fail, pass"),
     ],
 )

@@ -93,7 +93,7 @@ def test_text_that_is_not_utf_8_is_set_aside_whichever_column_it_is_in(keys):
     assert found.upsert_rows == [0, 4]
     assert found.upserts.column("id").to_pylist() == [1, 4]
     assert [row for row, _ in found.bad] == [1, 2, 3]
-    assert "UTF-8" in found.bad[0][1]
+    assert "UTF8" in found.bad[0][1]
 
 
 def test_a_tombstones_key_nested_beyond_all_measure_is_set_aside():

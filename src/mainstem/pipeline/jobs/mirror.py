@@ -76,7 +76,8 @@ OPTIONS = (
 
 def check(options: Mapping[str, str]) -> None:
     parse_bootstrap(options["from"])
-    selection_of(options)
+    selection = selection_of(options)
+    selection.check_mapping(list(selection.names), options.get("mapping", ""))
     _one_of(options, "starting", ("earliest", "latest"))
     _one_of(options, "compression", (AS_SOURCE, *CODECS))
     _one_of(options, "losses", ("fail", "pass"))
@@ -201,6 +202,7 @@ def _prepare(
         topics = [name for name in known if selection.selects(name)]
         counts = {name: len(there.topic(name).partitions) for name in topics}
         selection.check(topics, same_broker=_same_broker(there, client))
+        selection.check_mapping(topics, mapping.topic)
         copier = Copier(selection, source, client, with_configs=options["configs"] == "true")
         for topic, count in counts.items():
             copier.ensure(topic, count)
@@ -259,6 +261,10 @@ def _follow(
                         events.event("mirror", lag=lag_line(query.lastProgress))
                 except MainstemError as error:  # away for a while, perhaps: the next round tries again
                     events.warning("groups were not moved", why=str(error))
+                    reader = MappingReader(client, mapping)  # the topic may be another now
+                except Exception as error:  # nobody else would see this thread end
+                    events.error("groups were not moved", error=error)
+                    reader = MappingReader(client, mapping)
                 if has_ended:
                     return
 

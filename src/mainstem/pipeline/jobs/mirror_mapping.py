@@ -40,6 +40,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     topic: str  # of the source
     partition: int
     target: str  # the topic's name here
+    target_id: str = ""  # and its id, in hex: one that is deleted and made anew has another
     source_end: int  # behind the last record
     target_start: int  # of the first record, at the earliest
     records: int
@@ -111,12 +112,23 @@ def keys_of(stretch: Stretch) -> tuple[str, str]:
     return f"{place}/{fine}", f"{place}/{stretch.query}/{coarse}"
 
 
+class Target(NamedTuple):
+    """A topic here, as it is now."""
+
+    name: str
+    id: str  # in hex
+
+    def holds(self, stretch: Stretch) -> bool:
+        """Whether the copies are in it: not if they went by another name, or into one deleted since."""
+        return stretch.target == self.name and stretch.target_id in ("", self.id)
+
+
 class Mapping:
     """All stretches that are known, by partition of the source."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, int], dict[str, Stretch]] = {}
-        self._sorted: dict[tuple[str, int], list[list[Stretch]]] = {}
+        self._sorted: dict[tuple[str, int], tuple[Target, list[list[Stretch]]]] = {}
         self._queries: dict[str, None] = {}  # in the order of their last stretch
 
     def apply(self, key: str, stretch: Stretch) -> None:
@@ -129,24 +141,27 @@ class Mapping:
             self._sorted.clear()
         self._sorted.pop(place, None)
 
-    def translate(self, topic: str, partition: int, offset: int) -> int | None:
+    def translate(self, topic: str, partition: int, offset: int, target: Target) -> int | None:
         """None: nothing is known of what lies there; only the beginning of the target leaves nothing out."""
-        for stretches in self._by_query((topic, partition)):
+        for stretches in self._by_query((topic, partition), target):
             if stretches[0].source_start <= offset:
                 at = bisect_right(stretches, offset, key=lambda one: one.source_start) - 1
                 return stretches[at].translate(offset)
         return None
 
-    def _by_query(self, place: tuple[str, int]) -> list[list[Stretch]]:
+    def _by_query(self, place: tuple[str, int], target: Target) -> list[list[Stretch]]:
         """The newest query first: it has copied anew, from where it began."""
         known = self._sorted.get(place)
-        if known is None:
+        if known is None or known[0] != target:
             queries: dict[str, dict[int, Stretch]] = {}
-            for stretch in self._held.get(place, {}).values():
+            for stretch in filter(target.holds, self._held.get(place, {}).values()):
                 queries.setdefault(stretch.query, {})[stretch.batch] = stretch
-            known = self._sorted[place] = [
-                sorted(queries[query].values(), key=lambda one: one.source_start)
-                for query in reversed(self._queries)
-                if query in queries
-            ]
-        return known
+            known = self._sorted[place] = (
+                target,
+                [
+                    sorted(queries[query].values(), key=lambda one: one.source_start)
+                    for query in reversed(self._queries)
+                    if query in queries
+                ],
+            )
+        return known[1]

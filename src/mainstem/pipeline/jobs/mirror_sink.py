@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -24,13 +23,13 @@ from mainstem.client.client import LATEST, Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
 from mainstem.client.settings import ClientSettings
-from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.jobs.mirror_last import last_value
 from mainstem.pipeline.jobs.mirror_mapping import Copied, Stretch, keys_of, thinned
 from mainstem.pipeline.jobs.mirror_topics import Copier, Selection
+from mainstem.pipeline.jobs.query_id import query_of_task
 from mainstem.spark.connecting import settings_of
 from mainstem.spark.options import Options
-from mainstem.spark.sink import QUERY_ID, write_options
+from mainstem.spark.sink import write_options
 from mainstem.spark.writing import Stager, WriteOptions
 
 FORMAT = "mainstem_mirror"
@@ -97,14 +96,16 @@ class MirrorWriter(DataSourceStreamArrowWriter):
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        context = TaskContext.get()
-        query = context.getLocalProperty(QUERY_ID) if context is not None else None
-        if not query:
-            raise InvalidRequest("this is not a task of a streaming query: it has no query id")
-        plan, copied = self._plan, dict[TopicPartition, Copied]()
+        query, plan, copied = query_of_task(), self._plan, dict[TopicPartition, Copied]()
         with Client(plan.target.settings) as client:
             stager = Stager(client, plan.target)
-            copier = Copier(plan.selection, plan.source, client, with_configs=plan.with_configs)
+            copier = Copier(
+                plan.selection,
+                plan.source,
+                client,
+                with_configs=plan.with_configs,
+                patience_s=plan.target.patience_s,
+            )
             for batch in iterator:
                 for place, part in _by_place(batch):
                     copied.setdefault(place, Copied()).add(part.column("offset"))
@@ -123,7 +124,9 @@ class MirrorWriter(DataSourceStreamArrowWriter):
             stretches = self._stretches(client, query, batchId, copied)
             stager = Stager(client, plan.target)
             stager.add(_rows(stretches, plan.mapping))
-            sinks.publish(client, f"spark-{query}", batchId, staged | stager.finish(), plan.target.patience_s)
+            for place, some in stager.finish().items():
+                staged.setdefault(place, []).extend(some)
+            sinks.publish(client, f"spark-{query}", batchId, staged, plan.target.patience_s)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""
@@ -141,9 +144,10 @@ class MirrorWriter(DataSourceStreamArrowWriter):
     ) -> list[Stretch]:
         selection = self._plan.selection
         targets = {place: TopicPartition(selection.target(place.topic), place.partition) for place in copied}
-        ends = patiently(
-            lambda: client.offsets(dict.fromkeys(targets.values(), LATEST)), self._plan.target.patience_s
-        )
+        names = {target.topic for target in targets.values()}
+        patience_s = self._plan.target.patience_s
+        ids = patiently(lambda: {name: client.topic(name).id.hex() for name in names}, patience_s)
+        ends = patiently(lambda: client.offsets(dict.fromkeys(targets.values(), LATEST)), patience_s)
         return [
             Stretch(
                 query=query,
@@ -151,6 +155,7 @@ class MirrorWriter(DataSourceStreamArrowWriter):
                 topic=place.topic,
                 partition=place.partition,
                 target=targets[place].topic,
+                target_id=ids[targets[place].topic],
                 source_end=one.source_end,
                 target_start=ends[targets[place]].offset,
                 records=one.records,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from mainstem.client import admin, codes
 from mainstem.client.client import Client
+from mainstem.client.patience import patiently
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import BrokerRefused, InvalidRequest, UnknownTopic
 from mainstem.spark.planning import DEAD_SUFFIX
@@ -56,6 +57,14 @@ class Selection:
                     "too; give a prefix or rename, and topics by name"
                 )
 
+    def check_mapping(self, topics: list[str], mapping: str) -> None:
+        """What was published last into that topic tells which batch was the last: no copies may lie there."""
+        for topic in topics:
+            if self.target(topic) == mapping:
+                raise InvalidRequest(
+                    f"mapping is {mapping!r}, the mirror of {topic!r}: it needs a topic of its own"
+                )
+
 
 def parse_renames(text: str) -> dict[str, str]:
     """`old=new, other=its-new-name`."""
@@ -74,26 +83,34 @@ class Copier:
     """Sees that topics are here and have as many partitions as at the source."""
 
     def __init__(
-        self, selection: Selection, source: ClientSettings, here: Client, *, with_configs: bool
+        self,
+        selection: Selection,
+        source: ClientSettings,
+        here: Client,
+        *,
+        with_configs: bool,
+        patience_s: float = 0.0,
     ) -> None:
         self._selection = selection
         self._source = source
         self._here = here
         self._with_configs = with_configs
+        self._patience_s = patience_s  # with either broker
         self._counts: dict[str, int] = {}
 
     def ensure(self, topic: str, partitions: int) -> str:
         """The name here of a topic of the source; it has at least so many partitions when this returns."""
         target = self._selection.target(topic)
         if self._counts.get(topic, 0) < partitions:
-            try:
-                count = len(self._here.topic(target).partitions)
-            except UnknownTopic:
-                count = self._make(topic, target)
-            if count < partitions:
-                count = self._widen(topic, target)
-            self._counts[topic] = count
+            self._counts[topic] = patiently(lambda: self._count(topic, target, partitions), self._patience_s)
         return target
+
+    def _count(self, topic: str, target: str, partitions: int) -> int:
+        try:
+            count = len(self._here.topic(target).partitions)
+        except UnknownTopic:
+            count = self._make(topic, target)
+        return count if count >= partitions else self._widen(topic, target)
 
     def _make(self, topic: str, target: str) -> int:
         with Client(self._source) as source:

@@ -25,6 +25,7 @@ from mainstem.pipeline.jobs.lake_options import (
     subscription,
     whole,
 )
+from mainstem.pipeline.jobs.query_id import query_of_batch
 from mainstem.pipeline.jobs.stats_plot import draw
 from mainstem.pipeline.jobs.stats_rows import (
     History,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-QUERY_ID = "sql.streaming.queryId"
+MOST_TOLD = 100_000  # messages of an earlier run that are looked at: some 30 MB
 OPTIONS = (
     JobOption("topic", "the topic, or several with commas"),
     JobOption("pattern", "a regular expression of topics, instead of topic"),
@@ -159,27 +160,34 @@ def _latency_ms(path: str) -> Column:
 
 
 def _told_before(run: JobRun, into: str, keep_s: float) -> Sequence[WindowStats]:
-    """What an earlier run has published, for the picture."""
+    """What an earlier run has published, for the picture: the newest, and no more than a driver holds."""
+    from pyspark.sql import functions as F
+
     from mainstem.client.client import Client
+    from mainstem.client.patience import patiently
     from mainstem.model.errors import UnknownTopic
-    from mainstem.spark.connecting import settings_of
+    from mainstem.spark.connecting import patience_s, settings_of
     from mainstem.spark.options import Options
 
-    with Client(settings_of(Options(run.broker))) as client:
+    broker = Options(run.broker)
+    with Client(settings_of(broker)) as client:
         try:
-            client.topic(into)
+            patiently(lambda: client.topic(into), patience_s(broker))
         except UnknownTopic:
             return []
     since_ms = int((time.time() - keep_s) * 1000)  # noqa: TID251 - of records in a topic
     options = {
         **run.broker,
         "subscribe": into,
-        "columns": "value",
+        "columns": "value,timestamp,offset",
         "startingTimestamp": str(since_ms),
         "startingOffsetsByTimestampStrategy": "latest",
     }
-    rows = run.spark.read.format("mainstem").options(**options).load().where("value IS NOT NULL").collect()
-    return [one for one in (decode(bytes(row.value)) for row in rows) if one is not None]
+    told = run.spark.read.format("mainstem").options(**options).load().where("value IS NOT NULL")
+    # A window's messages have one key, so they are in one partition, where offsets tell which is the last.
+    rows = told.orderBy(F.desc("timestamp"), F.desc("offset")).limit(MOST_TOLD).collect()
+    found = (decode(bytes(row.value)) for row in reversed(rows))
+    return [one for one in found if one is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,7 @@ class Reporter:
         self._history = history
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        query = query_of_batch(batch.sparkSession)
         windows = sorted((window_stats(row.asDict()) for row in batch.collect()), key=lambda one: one.key)
         self._publish(f"spark-{query}", batch_id, windows)
         self._history.add(windows)
@@ -225,7 +233,8 @@ class Reporter:
         waits_s = patience_s(options)
         with Client(settings_of(options)) as client:
             patiently(lambda: sinks.prepare(client), waits_s)
-            count = len(client.topic(self._outputs.topic, create=True).partitions)
+            into = patiently(lambda: client.topic(self._outputs.topic, create=True), waits_s)
+            count = len(into.partitions)
             records: dict[TopicPartition, list[Record]] = {}
             now_ms = int(time.time() * 1000)  # noqa: TID251 - records get the time at which they are written
             for one in windows:

@@ -78,6 +78,8 @@ def _check_from(options: Mapping[str, str]) -> None:
         raise NotSupported("a table is read from PostgreSQL only: give url instead of jdbc.url")
     if not options.get("column"):
         raise InvalidRequest("column is missing: the one that grows with every change, as id or updated_at")
+    if options.get("state") == options["topic"]:
+        raise InvalidRequest("state is the topic of the rows: it needs a topic of its own")
     if options["format"] != "json":
         raise InvalidRequest("rows become json, no other format")
     if options["starting"] != "earliest":

@@ -42,10 +42,6 @@ def changes_of(
     bad = [(present[one.row], one.reason) for one in unread]
     wrong = {one.row for one in unread}
     rows = [row for at, row in enumerate(present) if at not in wrong]
-    if garbled := _garbled(table):
-        bad += [(rows[at], reason) for at, reason in garbled.items()]
-        table = table.take(pa.array([at for at in range(len(rows)) if at not in garbled], pa.int64()))
-        rows = [row for at, row in enumerate(rows) if at not in garbled]
     if not keys:
         return Changes(table, rows, _key_table([], fields, keys), [], sorted(bad))
     last: dict[Key, int] = {}
@@ -73,24 +69,6 @@ def changes_of(
         [row for row, _ in removed],
         sorted(bad),
     )
-
-
-def _garbled(table: pa.Table) -> dict[int, str]:
-    """Rows with text that is no UTF-8, which Arrow's parsers let pass, and the reasons."""
-    found: dict[int, str] = {}
-    waiting = [(0, table.num_rows)] if table.num_rows else []
-    while waiting:
-        start, size = waiting.pop()
-        try:
-            # Taken, not sliced: a slice of lists is checked with all that they hold.
-            table.take(pa.array(range(start, start + size), pa.int64())).validate(full=True)
-        except pa.ArrowInvalid as error:
-            if size == 1:
-                found[start] = f"text that is not UTF-8: {error}"
-            else:
-                half = size // 2
-                waiting += [(start + half, size - half), (start, half)]
-    return found
 
 
 def _keys(table: pa.Table, keys: Sequence[str]) -> list[Key]:

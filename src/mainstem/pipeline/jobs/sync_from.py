@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamArrowWriter,
@@ -32,13 +31,14 @@ from mainstem.client.patience import patiently
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.mirror_last import last_value
+from mainstem.pipeline.jobs.query_id import query_of_task
 from mainstem.pipeline.jobs.sync_address import from_environment
 from mainstem.pipeline.jobs.sync_apply import connect
 from mainstem.pipeline.jobs.sync_growing import Growing, Settling, growing_of
 from mainstem.pipeline.jobs.sync_table import Connection
 from mainstem.spark.connecting import settings_of
 from mainstem.spark.options import Options
-from mainstem.spark.sink import QUERY_ID, StagedByTask, write_options
+from mainstem.spark.sink import StagedByTask, write_options
 from mainstem.spark.writing import Stager, WriteOptions
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def from_postgres(run: JobRun) -> list[StreamingQuery]:
         url, options["table"], options["column"], _list(options, "key"), _list(options, "columns")
     )
     state = options.get("state") or f"{run.name}.sync-state"
+    if state == options["topic"]:
+        raise InvalidRequest(f"state is {state!r}, the topic of the rows: it needs a topic of its own")
     with Client(settings_of(Options(run.broker))) as client:
         if state not in admin.topic_names(client):
             admin.create_topic(client, state, 1, {"cleanup.policy": "compact"})
@@ -176,10 +178,7 @@ class TableWriter(DataSourceStreamArrowWriter):
         self._state = state
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        context = TaskContext.get()
-        query = context.getLocalProperty(QUERY_ID) if context is not None else None
-        if not query:
-            raise InvalidRequest("this is not a task of a streaming query: it has no query id")
+        query = query_of_task()
         with Client(self._options.settings) as client:
             stager = Stager(client, self._options)
             for batch in iterator:
@@ -202,7 +201,9 @@ class TableWriter(DataSourceStreamArrowWriter):
                 return
             stager = Stager(client, self._options)
             stager.add(_state_row(self._state, {"query": query, "batch": batchId}))
-            sinks.publish(client, f"spark-{query}", batchId, staged | stager.finish(), patience_s)
+            for place, some in stager.finish().items():
+                staged.setdefault(place, []).extend(some)
+            sinks.publish(client, f"spark-{query}", batchId, staged, patience_s)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""

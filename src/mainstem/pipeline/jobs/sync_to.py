@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from mainstem.client.client import Client
 from mainstem.client.cluster import TopicPartition
+from mainstem.client.patience import patiently
 from mainstem.model.errors import InvalidRequest
 from mainstem.model.logs import get_log
 from mainstem.pipeline.jobs import JobRun
@@ -17,7 +19,7 @@ from mainstem.pipeline.jobs.sync_address import from_environment, hidden
 from mainstem.pipeline.jobs.sync_apply import Applier, Bad, connect
 from mainstem.pipeline.jobs.sync_changes import RAW, changes_of
 from mainstem.pipeline.jobs.sync_table import Table, prepare
-from mainstem.spark.connecting import settings_of
+from mainstem.spark.connecting import patience_s, settings_of
 from mainstem.spark.dead_letters import send
 from mainstem.spark.formats import Format, check_schema
 from mainstem.spark.inference import infer_ddl
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 events = get_log(__name__)
+
+# Of one batch, about: it goes to the driver whole, and Spark gives up at spark.driver.maxResultSize, 1 GiB.
+BATCH_BYTES = 128 << 20
 
 
 def fields_of(run: JobRun) -> str:
@@ -106,6 +111,7 @@ def _start(run: JobRun, reading: dict[str, str], each: Callable[[DataFrame, int]
             subscribe=options["topic"],
             startingOffsets=options["starting"],
             maxOffsetsPerTrigger=options["max.records"],
+            maxBytesPerTrigger=str(BATCH_BYTES),
             isolationLevel="read_committed",
             **reading,
         )
@@ -139,7 +145,9 @@ def _dead_letters(run: JobRun, batch: pa.Table, bad: Bad) -> None:
         time_us = batch.column("timestamp")[row].value
         record = BadRecord(one["key"], one["value"], one["offset"], time_us // 1000, reason)
         by_partition.setdefault(one["partition"], []).append(record)
-    with Client(settings_of(Options(run.broker))) as client:
+    options = Options(run.broker)
+    with Client(settings_of(options)) as client:
         for partition, records in by_partition.items():
-            send(client, dead, TopicPartition(topic, partition), records)
+            told = partial(send, client, dead, TopicPartition(topic, partition), records)
+            patiently(told, patience_s(options))
     events.warning("rows were refused", topic=topic, records=len(bad), sent_to=dead)
