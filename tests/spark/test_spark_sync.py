@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -148,7 +149,7 @@ def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgr
     with postgres.connect() as connection:
         prepare(connection, Table(table, fields, ()), create=True)
     appliers = [Applier(postgres.url, Table(table, fields, ()), 10, lambda bad: None) for _ in range(2)]
-    begun, go_on, outcomes = threading.Event(), threading.Event(), []
+    begun, go_on, outcomes = threading.Event(), threading.Event(), {}
 
     def slowly():
         begun.set()
@@ -160,10 +161,11 @@ def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgr
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             return connection.execute(waiting).fetchone()[0] > 0
 
-    first = threading.Thread(target=lambda: outcomes.append(appliers[0].apply(table, 0, slowly)))
-    again = threading.Thread(
-        target=lambda: outcomes.append(appliers[1].apply(table, 0, lambda: changes_of(fields, [(1,)])))
-    )
+    def apply(name, applier, changes):
+        outcomes[name] = applier.apply(table, 0, changes)
+
+    first = threading.Thread(target=apply, args=("first", appliers[0], slowly))
+    again = threading.Thread(target=apply, args=("again", appliers[1], partial(changes_of, fields, [(1,)])))
     first.start()
     begun.wait()
     again.start()
@@ -172,7 +174,7 @@ def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgr
     for thread, applier in zip((first, again), appliers, strict=True):
         thread.join()
         applier.close()
-    assert outcomes == [True, False]
+    assert outcomes == {"first": True, "again": False}
     assert rows_of(postgres, table) == [(1,)]
 
 
@@ -388,6 +390,20 @@ def test_a_row_that_is_committed_late_with_a_smaller_number_is_not_passed_over(p
         assert found == ["late", "quick"]
 
 
+def test_who_writes_to_a_part_of_a_table_by_its_own_name_is_waited_for_too(postgres, table):
+    with postgres.connect() as connection, postgres.connect() as late, postgres.connect() as reader:
+        connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+        connection.execute(f"CREATE TABLE {table}_p PARTITION OF {table} DEFAULT PARTITION BY RANGE (id)")
+        connection.execute(f"CREATE TABLE {table}_q PARTITION OF {table}_p DEFAULT")
+        growing, settling = growing_of(postgres.url, table, "id", (), ()), Settling(0, 0)
+        late.autocommit = False
+        late.execute(f"INSERT INTO {table}_q VALUES (1)")
+        connection.execute(f"INSERT INTO {table} VALUES (2)")
+        assert settling.reach(reader, growing) is None
+        late.commit()
+        assert settling.reach(reader, growing) == ("2",)
+
+
 def test_a_transaction_that_stays_open_ends_a_run_that_is_to_end_by_itself(
     house, postgres, topic, table, tmp_path
 ):
@@ -418,3 +434,9 @@ def test_a_table_that_cannot_be_read_so_is_refused(house, postgres, topic, table
         start(house, tmp_path, **options, column="id")
     with pytest.raises(InvalidRequest, match="there is no table 'nowhere'"):
         start(house, tmp_path, **options | {"table": "nowhere"}, column="id")
+    with pytest.raises(InvalidRequest, match="key 'name' of table .* may be null"):
+        start(house, tmp_path, **options, column="id", key="name")
+    with postgres.connect() as connection:
+        connection.execute(f"CREATE VIEW {table}_view AS SELECT * FROM {table}")
+    with pytest.raises(InvalidRequest, match="_view' is not a table"):
+        start(house, tmp_path, **options | {"table": f"{table}_view"}, column="id", key="id")

@@ -46,6 +46,7 @@ def test_what_fits_is_taken():
         ({"url": URL, "column": "id"}, "column is for direction = 'from'"),
         ({"url": URL, "direction": "from"}, "column is missing"),
         ({"url": URL, "direction": "from", "column": "id", "format": "csv"}, "rows become json"),
+        ({"url": URL, "direction": "from", "column": "id", "state": "t"}, "needs a topic of its own"),
         ({"jdbc_url": "jdbc:x:y"}, "jdbc.driver is missing"),
         ({"url": "jdbc:postgresql://h/d"}, "for another database give jdbc.url"),
         ({"url": "postgre://h/d"}, "did you mean 'postgresql://'"),
@@ -81,9 +82,25 @@ def test_an_address_that_cannot_be_read_is_told_without_its_password(url):
 
 def test_passwords_are_hidden_wherever_they_stand():
     assert hidden("postgresql://alice:a@b:c@host/db") == "postgresql://alice:...@host/db"
-    assert hidden("jdbc:x://h;user=a;password=b;c=d") == "jdbc:x://h;user=a;password=...;c=d"
+    assert hidden("password={a;b c} x") == "password=... x"
     assert hidden("host=h password='a b' dbname=d") == "host=h password=... dbname=d"
     assert hidden("postgresql://alice@host/db") == "postgresql://alice@host/db"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("jdbc:sqlserver://db.shop:1433;user=a;password={s3;cret x}", "jdbc:sqlserver://db.shop:1433..."),
+        ("jdbc:sqlserver://db;password = s3cret x", "jdbc:sqlserver://db..."),
+        ("jdbc:mysql://host/db?user=a&secret=s3cret", "jdbc:mysql://host..."),
+        ("jdbc:mysql://alice:12/s3cret@host/db", "jdbc:mysql..."),
+        ("jdbc:oracle:thin:alice/s3cret@//host:1521/db", "jdbc:oracle..."),
+        ("jdbc:oracle:thin:alice/s3cret", "jdbc:oracle..."),
+        ("jdbc:derby:/data/db;password=s3cret", "jdbc:derby..."),
+    ],
+)
+def test_of_an_address_for_jdbc_only_the_kind_and_the_host_are_told(url, told):
+    assert hidden(url) == told
 
 
 def test_a_variable_of_the_environment_is_taken():

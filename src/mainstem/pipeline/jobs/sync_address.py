@@ -11,8 +11,11 @@ from mainstem.model.errors import InvalidRequest
 
 _LOGIN = re.compile(r"(?P<before>//[^:/@\s]*:)[^\s]*@")
 _WORD = re.compile(
-    r"(?P<before>\b(?:password|passwd|pwd|sslpassword)\s*=\s*)('[^']*'|[^&;\s]*)", re.IGNORECASE
+    r"""(?P<before>\b(?:password|passwd|pwd|sslpassword)\s*=\s*)('[^']*'|"[^"]*"|\{[^}]*\}|[^&;\s]*)""",
+    re.IGNORECASE,
 )
+# What is told of an address for JDBC. Each driver has its own way to write a password into it.
+_JDBC = re.compile(r"(?P<kind>jdbc:\w+)(?P<host>(?::\w+)*://[\w.-]+(?::\d+)?(?=[/;?,]|$))?", re.IGNORECASE)
 SCHEMES = ("postgresql://", "postgres://")
 
 
@@ -27,7 +30,10 @@ def from_environment(value: str, option: str, environment: Mapping[str, str] | N
 
 
 def hidden(text: str) -> str:
-    """The same without passwords: `//user:...@host`, `password=...`."""
+    """The same without passwords: `//user:...@host`, `password=...`; of JDBC only what kind, and the host."""
+    if jdbc := _JDBC.match(text):
+        # Before an @ there may be a login, however it is written; then nothing behind the kind is sure.
+        return jdbc["kind"] + ("" if "@" in text else jdbc["host"] or "") + "..."
     return _WORD.sub(r"\g<before>...", _LOGIN.sub(r"\g<before>...@", text))
 
 

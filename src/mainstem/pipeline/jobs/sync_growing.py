@@ -115,6 +115,7 @@ def growing_of(url: str, table: str, column: str, keys: tuple[str, ...], columns
                 near = get_close_matches(name, there, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise InvalidRequest(f"table {table!r} has no column {name!r}{hint}")
+        _refuse_unsafe(connection, table, keys)
         keys = keys or primary_key(connection, table)
     if not keys:
         raise InvalidRequest(
@@ -123,11 +124,33 @@ def growing_of(url: str, table: str, column: str, keys: tuple[str, ...], columns
     return Growing(table, (column, *(key for key in keys if key != column)), keys, columns)
 
 
-# Who writes to a table holds one of these on it until its transaction ends, and from before it takes a number
-# of a sequence. Everybody may see them.
+def _refuse_unsafe(connection: Connection, table: str, keys: tuple[str, ...]) -> None:
+    """Where rows would be passed over unseen: who writes behind a view does not lock it, and a position with
+    a null in it lies neither before nor behind another."""
+    name = identifier(table).as_string(connection)
+    kind = connection.execute("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [name])
+    if kind.fetchone() not in (("r",), ("p",)):
+        raise InvalidRequest(
+            f"{table!r} is not a table: a view, or a table of another server, does not tell who writes to it"
+        )
+    nullable = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) "
+        "AND NOT attnotnull ORDER BY attnum",
+        [name, list(keys)],
+    ).fetchone()
+    if nullable is not None:
+        raise InvalidRequest(f"key {nullable[0]!r} of table {table!r} may be null: it needs NOT NULL")
+
+
+# Who writes to a table holds one of these on it, or on the part of it that it names, until its transaction
+# ends; an INSERT does so before it takes a number of a sequence. Everybody may see them.
 WRITERS = """
+WITH RECURSIVE parts AS (
+  SELECT to_regclass(%s)::oid AS id
+  UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = id
+)
 SELECT virtualtransaction FROM pg_locks
-WHERE locktype = 'relation' AND relation = to_regclass(%s) AND granted
+WHERE locktype = 'relation' AND relation IN (SELECT id FROM parts) AND granted
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 """
