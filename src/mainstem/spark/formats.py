@@ -109,6 +109,7 @@ def _json(values: pa.Array, schema: pa.Schema) -> pa.Table:
         [pa.field(field.name, pa.string()) if pa.types.is_date(field.type) else field for field in schema]
     )
     filled = pc.fill_null(values, b"{}") if values.null_count else values
+    filled.cast(pa.string())  # refuses what is not UTF-8; Arrow's parser takes it for text
     table = _plain_json(filled, read) if _are_objects(filled) else _wrapped_json(filled, read)
     return table.cast(schema) if read != schema else table
 

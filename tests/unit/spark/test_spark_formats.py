@@ -32,6 +32,9 @@ WRONG = [
     b'{"id": 1}\n{"id": 2}',
     b"[1]",
     b"\xff",
+    b'{"id": 1, "name": "\xff"}',
+    b'{"id": 1, "other": "\xc3"}',
+    b'{"id": 1, "name": "\xed\xa0\x80"}',  # half a pair
 ]
 
 
