@@ -12,7 +12,7 @@ from mainstem.client import codes
 from mainstem.client.client import Client
 from mainstem.client.cluster import Fetched, FetchLimits, TopicPartition
 from mainstem.client.connection import Connection
-from mainstem.client.patience import patiently
+from mainstem.client.patience import patiently, sit_out
 from mainstem.model.errors import BrokerUnreachable
 from mainstem.wire.kafka.fetch import FetchResponse
 
@@ -77,7 +77,9 @@ class Ahead:
             raise BrokerUnreachable(f"no connection to read {self._place} at offset {offset}")
         asked, self._asked = self._asked, None
         answer = asked.receive(FetchResponse, extra_s=self._limits.max_wait_ms / 1000)
-        (fetched,) = self._client.fetched(answer, {self._place: offset})
+        fetched = next(self._client.fetched(answer, {self._place: offset}), None)
+        if fetched is None:
+            raise sit_out(answer.throttle_time_ms)  # and ask again
         if fetched.error_code in codes.MOVED:
             fetched.check()
         return fetched

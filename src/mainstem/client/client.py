@@ -26,6 +26,7 @@ from mainstem.client.cluster import (
     cluster_of,
 )
 from mainstem.client.connection import Connection
+from mainstem.client.patience import sit_out
 from mainstem.client.settings import Address, ClientSettings
 from mainstem.model.errors import BrokerRefused, BrokerUnreachable, UnknownTopic
 from mainstem.wire.kafka.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -226,11 +227,19 @@ class Client:
     ) -> list[Fetched]:
         """Records from these offsets on, as stored. Waits up to `max_wait_ms` for `min_bytes`.
 
-        Errors are per partition: look at `error_code`, or call `check()`.
+        Errors are per partition: look at `error_code`, or call `check()`. A broker that throttles may leave
+        out all of them; then it is asked again.
         """
         limits = FetchLimits(max_wait_ms, min_bytes, max_bytes, partition_max_bytes, committed)
-        answers = self._fetch_all(self.fetch_requests(offsets, limits), max_wait_ms / 1000)
-        return [one for answer in answers for one in self.fetched(answer, offsets)]
+        deadline = time.monotonic() + self.settings.request_timeout_s
+        while True:
+            answers = self._fetch_all(self.fetch_requests(offsets, limits), max_wait_ms / 1000)
+            found = [one for answer in answers for one in self.fetched(answer, offsets)]
+            if found or not offsets:
+                return found
+            throttled = sit_out(max(answer.throttle_time_ms for answer in answers))
+            if time.monotonic() > deadline:
+                raise throttled
 
     def fetch_requests(
         self, offsets: Mapping[TopicPartition, int], limits: FetchLimits

@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
+LONGEST_THROTTLE_S = 10.0
 
 
 def patiently(work: Callable[[], T], patience_s: float) -> T:
@@ -27,3 +28,11 @@ def patiently(work: Callable[[], T], patience_s: float) -> T:
                 raise
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def sit_out(throttle_ms: int) -> BrokerUnreachable:
+    """Wait as long as a broker wants that has told nothing, within reason. What to say if it goes on so."""
+    time.sleep(max(FIRST_PAUSE_S, min(throttle_ms / 1000, LONGEST_THROTTLE_S)))
+    return BrokerUnreachable(
+        f"the broker answers and tells nothing: a quota makes it hold records back, by {throttle_ms} ms now"
+    )

@@ -28,7 +28,7 @@ def infer_ddl(settings: ClientSettings, topics: Topics) -> str:
         raise InvalidRequest(
             "schema is missing, and there is no JSON to tell it from: give it, as in 'id BIGINT, at DATE'"
         )
-    return ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
+    return ", ".join(f"{_quoted(name)} {kind}" for name, kind in fields.items())
 
 
 def infer_fields(values: list[bytes]) -> dict[str, str]:
@@ -53,9 +53,10 @@ def _fields_of(values: list[bytes]) -> list[pa.Field]:
     seen: pa.Schema | None = None
     for value in values:
         try:
+            value.decode()
             schema = json.read_json(pa.BufferReader(value)).schema
             seen = schema if seen is None else pa.unify_schemas([seen, schema], promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeDecodeError):
             continue
     return list(seen) if seen is not None else []
 
@@ -66,5 +67,9 @@ def _word(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"ARRAY<{_word(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'`{field.name}`: {_word(field.type)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_word(field.type)}' for field in kind)}>"
     return _WORDS.get(kind, "STRING")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
