@@ -1,17 +1,21 @@
 """What tasks stage fits the topics that it is for, and dead letters arrive whatever they are."""
 
 import os
+import time
 
 import pyarrow as pa
 import pytest
 
-from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap, sinks
+from mainstem.client import Client, ClientSettings, TopicPartition, admin, codes, parse_bootstrap, sinks
 from mainstem.client.producing import Producer
 from mainstem.model.batch import LZ4, NO_CODEC
 from mainstem.model.errors import BrokerRefused
 from mainstem.model.records import Record
+from mainstem.spark.dead_letters import send
+from mainstem.spark.typed import BadRecord
 from mainstem.spark.writing import Stager, WriteOptions
 from mainstem.testing import Broker
+from mainstem.wire.kafka.configs import DescribeConfigsRequest
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +83,47 @@ def test_a_producer_keeps_to_what_its_topic_takes(client):
     producer.flush()
     found = [len(record.value) for record in records(client, "sent", 2)]
     assert sorted(found) == sorted(sizes + [0] * 1_000)
+
+
+def test_a_dead_letter_that_is_too_large_arrives_without_its_content(client):
+    admin.create_topic(client, "dead", 1, {"max.message.bytes": "100000"})
+    bad = [
+        BadRecord(b"k", b"small", 7, 1_600_000_000_000, "because " * 10_000),
+        BadRecord(b"k", b"x" * 100_000, 8, 1_600_000_000_000, "not json"),
+        BadRecord(b"y" * 100_000, b"z", 9, 1_600_000_000_000, "not json"),
+    ]
+    before_ms = time.time_ns() // 1_000_000
+    send(client, "dead", TopicPartition("orders", 3), bad)
+    whole, no_value, nothing = sorted(
+        records(client, "dead"), key=lambda one: dict(one.headers)["mainstem.offset"]
+    )
+    assert (whole.key, whole.value) == (b"k", b"small")
+    headers = dict(whole.headers)
+    assert headers.pop("mainstem.reason") == b"because " * 125
+    assert headers == {
+        "mainstem.topic": b"orders",
+        "mainstem.partition": b"3",
+        "mainstem.offset": b"7",
+        "mainstem.timestamp": b"1600000000000",
+    }
+    assert whole.timestamp_ms >= before_ms
+    assert (no_value.key, no_value.value) == (b"k", None)
+    assert dict(no_value.headers)["mainstem.left_out"] == b"value of 100000 bytes"
+    assert (nothing.key, nothing.value) == (None, None)
+    assert dict(nothing.headers)["mainstem.left_out"] == b"key of 100000 bytes, value of 1 bytes"
+
+
+def test_a_dead_letter_arrives_where_it_is_not_told_what_the_topic_takes(client):
+    """As whoever may write a topic need not be told how it is set."""
+    admin.create_topic(client, "untold", 1, {"max.message.bytes": "1000"})
+
+    class Unknowing(Client):
+        def ask(self, message, answer, **how):
+            if isinstance(message, DescribeConfigsRequest):
+                raise codes.refusal(29, "untold")
+            return super().ask(message, answer, **how)
+
+    with Unknowing(client.settings) as other:
+        bad = [BadRecord(None, b"x" * size, size, 0, "not json") for size in (10, 2_000, 20)]
+        send(other, "untold", TopicPartition("orders", 0), bad)
+    assert [record.value for record in records(client, "untold")] == [b"x" * 10, None, b"x" * 20]
