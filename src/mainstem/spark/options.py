@@ -95,7 +95,8 @@ class Bound:
 
     @property
     def moves(self) -> bool:
-        """Whether it may lie elsewhere when it is asked for again."""
+        """Whether it lies elsewhere when more has come. (The beginning moves too, when retention takes records.
+        Whether it has is not to be told: Spark does not write down where a query began.)"""
         if self.offsets is not None:
             return any(at == LATEST for indexes in self.offsets.values() for at in indexes.values())
         return self.everywhere != EARLIEST
