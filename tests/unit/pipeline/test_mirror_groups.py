@@ -86,10 +86,11 @@ def test_a_group_that_cannot_be_moved_does_not_stop_the_others(client, caplog):
 def test_a_copy_that_was_deleted_and_made_anew_is_read_from_its_beginning(client):
     fill(client, COPY, 10)
     mapping = mapping_of(stretch(client, 10))
+    groups.commit_offsets(client, "readers", {ORDERS: 7})
+    assert move_groups(client, client, mapping, COPIES, Wanted()) == {"readers": {COPY: 7}}
     admin.delete_topic(client, "copy.orders")
     admin.create_topic(client, "copy.orders", 1, {})
     fill(client, COPY, 20)
-    groups.commit_offsets(client, "readers", {ORDERS: 7})
     assert move_groups(client, client, mapping, COPIES, Wanted()) == {"readers": {COPY: 0}}
 
 
