@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mainstem.model.errors import InvalidRequest, NotSupported
+from mainstem.model.errors import InvalidRequest, NotSupported, StorageFailed
 
 Positions = dict[str, dict[str, int]]  # the next offset by topic and partition, as Spark's source writes it
 
@@ -66,7 +66,7 @@ class DataFile(NamedTuple):
 
 class Lake:
     def __init__(self, folder: str) -> None:
-        self.folder = Path(folder).absolute()
+        self.folder = Path(folder).resolve()  # so that what lies beside it is where its `..` leads
         self._own = self.folder / "_lake"
         work = _work_folder(self.folder)
         self.staging = work / "staging"
@@ -114,8 +114,10 @@ class Lake:
 
     def publish(self, state: State) -> State:
         """`state` tells of a batch in staging, with its moves. Once it is saved, the batch is in the lake."""
-        for staged, _ in state.moves:
-            _sync(self.folder / staged)
+        staged = [Path(os.path.normpath(self.folder / name)) for name, _ in state.moves]
+        for file in staged:
+            _sync(file)
+        _sync_folders({file.parent for file in staged}, self.staging.parent)
         self._save(state)
         self._move(state.moves)
         return self._settled(state)
@@ -181,12 +183,17 @@ class Lake:
         touched = set()
         for staged, final in moves:
             source, target = self.folder / staged, self.folder / final
-            if source.exists():  # otherwise it was moved before
+            touched.add(target.parent)
+            if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.rename(target)
-                touched.add(target.parent)
-        for folder in touched:
-            _sync(folder)
+            elif not target.exists():  # otherwise it was moved before
+                raise StorageFailed(
+                    f"the last batch of the lake {self.folder} is not whole: {target} is missing, and so is "
+                    f"{os.path.normpath(source)}, from where it was to be moved. Put one of them back, or "
+                    "archive anew to another path"
+                )
+        _sync_folders(touched, self.folder)
 
     def _save(self, state: State) -> None:
         fresh = self._state.with_suffix(".new")
@@ -220,6 +227,12 @@ def exchange(one: Path, other: Path) -> None:
     if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         code = ctypes.get_errno()
         raise NotSupported(f"the file system of {other} cannot exchange two folders: {os.strerror(code)}")
+
+
+def _sync_folders(leaves: set[Path], top: Path) -> None:
+    """With all folders above them up to `top`: one that was just made has a name only in the one above."""
+    for folder in leaves | {above for leaf in leaves for above in leaf.parents if above.is_relative_to(top)}:
+        _sync(folder)
 
 
 def _sync(path: Path) -> None:

@@ -26,13 +26,13 @@ from mainstem.pipeline.jobs.lake_rows import (
     rows_of,
 )
 from mainstem.pipeline.jobs.lake_schema import Schema, as_stored, merge, needs_rewriting
+from mainstem.pipeline.jobs.query_id import query_of_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 events = get_log(__name__)
 
-QUERY_ID = "sql.streaming.queryId"
 ROWS_PER_FILE = 500_000  # of one batch: fewer files than tasks, if the batch is small
 _SPARK_ROW = b"org.apache.spark.sql.parquet.row.metadata"
 
@@ -59,7 +59,7 @@ class Writer:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         session = batch.sparkSession
-        query = session.sparkContext.getLocalProperty(QUERY_ID) or ""
+        query = query_of_batch(session)
         session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         session.conf.set("spark.sql.parquet.compression.codec", self._plan.compression)
         with self._lake.locked():
@@ -79,6 +79,12 @@ class Writer:
                 raise InvalidRequest(
                     f"the checkpoint is older than the lake {self._lake.folder}, which has batch "
                     f"{state.batch} already: {batch_id} is late. Start again with a new checkpoint"
+                )
+            if batch_id > state.batch + 1:  # Spark numbers batches one by one
+                raise InvalidRequest(
+                    f"the lake {self._lake.folder} is older than the checkpoint: it ends with batch "
+                    f"{state.batch}, and {batch_id} comes. Start again with a new checkpoint; the job goes "
+                    "on where the lake ends"
                 )
             return batch_id > state.batch
         if batch_id > 0:
