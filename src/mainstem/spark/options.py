@@ -95,8 +95,11 @@ class Bound:
 
     @property
     def moves(self) -> bool:
-        """Whether it lies elsewhere when more has come. (The beginning moves too, when retention takes records.
-        Whether it has is not to be told: Spark does not write down where a query began.)"""
+        """Whether it lies elsewhere when more has come.
+
+        The beginning moves too, when retention takes records; whether it has cannot be told, as Spark does
+        not write down where a query began.
+        """
         if self.offsets is not None:
             return any(at == LATEST for indexes in self.offsets.values() for at in indexes.values())
         return self.everywhere != EARLIEST
