@@ -94,6 +94,21 @@ def test_typed_values_are_partitioned_by_their_own_time_and_fields(house, topic,
     assert house.read(f"{topic}.dead").count() == 1
 
 
+def test_a_field_whose_name_is_taken_costs_its_record_and_not_the_lake(house, topic, tmp_path):
+    house.create(topic)
+    options = {"topic": topic, "format": "json", "path": tmp_path / "lake"}
+    put_json(house, topic, [{"id": 1, "in": {"a": 1}}, {"id": 2, "Day": "x"}, {"id": 3, "_topic": "x"}])
+    run_job(house, "lake", tmp_path / "c", **options)
+    put_json(house, topic, [{"ID": 4}, {"id": 5, "in": {"A": 1}}, {"id": 6, "list": [{"b": 1}, {"B": 2}]}])
+    put_json(house, topic, [{"id": 7, "new": 1}, {"id": 8, "New": 1}])
+    run_job(house, "lake", tmp_path / "c", **options)
+    assert sorted(row["id"] for row in plain(tmp_path / "lake")) == [1, 7]
+    dead = house.read(f"{topic}.dead", includeHeaders="true").collect()
+    told = {json.loads(row.value).get("id", 4): {h.key: bytes(h.value) for h in row.headers} for row in dead}
+    assert sorted(told) == [2, 3, 4, 5, 6, 8]
+    assert all(b"name of another" in headers["mainstem.reason"] for headers in told.values())
+
+
 def test_a_restart_goes_on_where_it_ended_and_a_new_checkpoint_where_the_lake_ends(house, topic, tmp_path):
     house.create(topic, 2)
     path = tmp_path / "lake"

@@ -4,6 +4,7 @@ import pytest
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.jobs.lake_schema import (
+    ITEMS,
     as_stored,
     check_names,
     describe,
@@ -11,6 +12,7 @@ from mainstem.pipeline.jobs.lake_schema import (
     merge,
     needs_rewriting,
     struct,
+    without_clashes,
 )
 
 
@@ -86,3 +88,15 @@ def test_names_that_are_taken_are_refused():
         check_names(schema(Day="string"), ("day",))
     with pytest.raises(InvalidRequest, match="'ID', which has the name of another, 'id'"):
         check_names(schema(id="long", ID="long"), ())
+
+
+def test_fields_that_cannot_be_columns_beside_others_are_left_out_and_told():
+    inner = struct([field("A", "long"), field("a", "long")])
+    fields = schema(Day="string", ID="long", id="long", x=inner, y=array(inner))
+    kept, refused = without_clashes(fields, {}, ("day", "_topic"))
+    assert refused == (("Day",), ("ID",), ("x", "A"), ("y", ITEMS, "A"))
+    assert describe(kept) == "id BIGINT, x STRUCT<a: BIGINT>, y ARRAY<STRUCT<a: BIGINT>>"
+    known = schema(ID="long", y=array(struct([field("A", "long")])))
+    kept, refused = without_clashes(fields, known, ("day", "_topic"))
+    assert refused == (("Day",), ("id",), ("x", "A"), ("y", ITEMS, "a"))
+    assert without_clashes(kept, known, ("day",)) == (kept, ())

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from mainstem.model.errors import InvalidRequest
-from mainstem.pipeline.jobs.lake_schema import Schema, check_names, describe, field, merge, struct
+from mainstem.pipeline.jobs.lake_schema import (
+    ITEMS,
+    Schema,
+    check_names,
+    describe,
+    field,
+    merge,
+    struct,
+    without_clashes,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -29,6 +38,7 @@ _DDL = {
 EXTRAS = ("key", "headers", "value", "timestampType")
 MADE = ("day", "hour", "topic")  # partitions that are made, not fields of the value
 _CORRUPT = "__corrupt"
+_CASES = "spark.sql.caseSensitive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ class Shape:
 class Rows:
     frame: DataFrame  # fields, then columns of the record; not yet cast to the lake's columns
     fields: Schema  # of the value, as they are from this batch on
-    bad: DataFrame | None = None  # records that do not fit: key, value, topic, partition, offset
+    bad: DataFrame | None = None  # records that do not fit, and whether by the name of a field (`clash`)
     seen: Observation | None = None  # counts the bad ones once the frame is written
 
 
@@ -97,32 +107,59 @@ def _value_fields(batch: DataFrame, shape: Shape) -> list[dict[str, Any]]:
     return [one for one in json.loads(batch.schema.json())["fields"] if one["name"] not in own]
 
 
+def _seen_fields(batch: DataFrame) -> Schema:
+    """Of all values that are objects."""
+    from pyspark.sql import functions as F
+
+    text = batch.select(F.col("value").cast("string").alias("value"))
+    # A list of objects would become several rows: only what begins like an object is one.
+    objects = text.where("ltrim(value) LIKE '{%'")
+    session = batch.sparkSession
+    reader = session.read.option("dropFieldIfAllNull", "true").option("columnNameOfCorruptRecord", _CORRUPT)
+    before = session.conf.get(_CASES, "false")
+    session.conf.set(_CASES, "true")  # or names that differ only in case could be taken for one
+    try:
+        found = json.loads(reader.json(objects).schema.json())
+    finally:
+        session.conf.set(_CASES, before)
+    return struct([one for one in found["fields"] if one["name"] != _CORRUPT])
+
+
 def _parsed(batch: DataFrame, shape: Shape, known: Schema) -> Rows:
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    text = batch.select(F.col("value").cast("string").alias("value"))
-    reader = batch.sparkSession.read.option("dropFieldIfAllNull", "true")
-    # A list of objects would become several rows: only what begins like an object is one.
-    objects = text.where("ltrim(value) LIKE '{%'")
-    found = json.loads(reader.option("columnNameOfCorruptRecord", _CORRUPT).json(objects).schema.json())
-    seen = struct([one for one in found["fields"] if one["name"] != _CORRUPT])
-    fields = merge(known, seen).schema
-    check_names(fields, shape.taken)
+    seen = _seen_fields(batch)
+    fields, refused = without_clashes(merge(known, seen).schema, known, shape.taken)
 
     parsing = StructType.fromJson(struct([*fields["fields"], field(_CORRUPT, "string")]))
     value = F.col("value").cast("string")
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
     parsed = batch.withColumn("__value", F.from_json(value, parsing, options))
     wrong = F.col(f"__value.{_CORRUPT}").isNotNull() | (value.isNotNull() & ~F.ltrim(value).startswith("{"))
-    parsed = parsed.withColumn("__wrong", F.coalesce(wrong, F.lit(False)))
+    parsed = parsed.withColumn("__clash", _has_one(value, refused))
+    parsed = parsed.withColumn("__wrong", F.coalesce(wrong, F.lit(False)) | F.col("__clash"))
     seen_bad = Observation()
     observed = parsed.observe(seen_bad, F.count_if("__wrong").alias("bad"))
     columns = [F.col("__value").getField(one["name"]).alias(one["name"]) for one in fields["fields"]]
     columns += [F.col(name).alias(shape.of_record(name)) for name in shape.metadata]
-    bad = parsed.where("__wrong").select(*ALWAYS, "key", "value")
+    bad = parsed.where("__wrong").select(*ALWAYS, "key", "value", F.col("__clash").alias("clash"))
     return Rows(observed.where("NOT __wrong").select(*columns), fields, bad, seen_bad)
+
+
+def _has_one(value: Column, refused: Sequence[tuple[str, ...]]) -> Column:
+    """Whether a value has one of these fields. Others are not made to pay: mostly there are none."""
+    from pyspark.sql import functions as F
+
+    found = F.lit(False)
+    outer = [path[0] for path in refused if len(path) == 1]
+    if outer:
+        found |= F.arrays_overlap(F.json_object_keys(value), F.array(*map(F.lit, outer)))
+    for path in (path for path in refused if len(path) > 1):
+        steps = "".join(name if name == ITEMS else f"['{name}']" for name in path)
+        found |= F.get_json_object(value, f"${steps}").isNotNull()
+    return F.coalesce(found, F.lit(False))
 
 
 def dead_letters(bad: DataFrame, topic: str, fields: Schema) -> DataFrame:
@@ -132,9 +169,12 @@ def dead_letters(bad: DataFrame, topic: str, fields: Schema) -> DataFrame:
     no_json = F.expr(
         "try_parse_json(CAST(value AS STRING)) IS NULL OR ltrim(CAST(value AS STRING)) NOT LIKE '{%'"
     )
+    clash = "a field has the name of another but for its case, or of a column of the lake's own"
     misfit = f"a field does not fit the columns of the lake: {describe(fields)}"
     facts = {
-        "reason": F.when(no_json, F.lit("not a JSON object")).otherwise(F.lit(misfit)),
+        "reason": F.when(no_json, F.lit("not a JSON object"))
+        .when(F.col("clash"), F.lit(clash))
+        .otherwise(F.lit(misfit)),
         "topic": F.col("topic"),
         "partition": F.col("partition").cast("string"),
         "offset": F.col("offset").cast("string"),

@@ -69,6 +69,49 @@ def check_names(fields: Schema, taken: tuple[str, ...]) -> None:
         seen[name.lower()] = f"another, {name!r}"
 
 
+class Kept(NamedTuple):
+    schema: Schema
+    refused: tuple[tuple[str, ...], ...]  # fields left out: names from the outermost on, ITEMS for a list's
+
+
+ITEMS = "[*]"
+
+
+def without_clashes(fields: Schema, known: Schema, taken: tuple[str, ...]) -> Kept:
+    """The fields that can be columns. Of names that differ only in case the `known` one counts, else the one
+    with the fewest capitals; also inside of structures."""
+    refused: list[tuple[str, ...]] = []
+    return Kept(_apart(fields, known, {name.lower() for name in taken}, (), refused), tuple(refused))
+
+
+def _apart(
+    fields: Schema, known: Schema, taken: set[str], path: tuple[str, ...], refused: list[tuple[str, ...]]
+) -> Schema:
+    kinds = {one["name"]: one["type"] for one in known.get("fields", [])}
+    counting: dict[str, str] = {}
+    for one in fields.get("fields", []):
+        lower = one["name"].lower()
+        # Capitals come before small letters.
+        counting[lower] = max(one["name"], counting.get(lower, ""), key=lambda name: (name in kinds, name))
+    kept = []
+    for one in fields.get("fields", []):
+        name, inside = one["name"], (*path, one["name"])
+        if name.lower() in taken or counting[name.lower()] != name:
+            refused.append(inside)
+        else:
+            kept.append({**one, "type": _kind_apart(one["type"], kinds.get(name), inside, refused)})
+    return struct(kept)
+
+
+def _kind_apart(kind: Kind, known: Kind, path: tuple[str, ...], refused: list[tuple[str, ...]]) -> Kind:
+    if _is(kind, "struct"):
+        return _apart(kind, known if _is(known, "struct") else {}, set(), path, refused)
+    if _is(kind, "array"):
+        element = known["elementType"] if _is(known, "array") else None
+        return {**kind, "elementType": _kind_apart(kind["elementType"], element, (*path, ITEMS), refused)}
+    return kind
+
+
 def describe(schema: Schema) -> str:
     return ", ".join(f"{one['name']} {_word(one['type'])}" for one in schema.get("fields", []))
 
