@@ -14,6 +14,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from mainstem.client import codes
 from mainstem.client.client import LATEST, Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
@@ -162,7 +163,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._notice_anew(places)
             return positions(client, places, bound, committed=self._request.read.committed)
 
-        return patiently(look, self._request.read.patience_s)
+        def look_again() -> dict[TopicPartition, int]:
+            # A topic may be deleted between the two questions; asked anew, the first one says so.
+            return self._driver().while_moving(look, frozenset({codes.UNKNOWN_TOPIC}))
+
+        return patiently(look_again, self._request.read.patience_s)
 
     def _refuse_unknown_start(self, start: object) -> None:
         """Spark repeats a first batch that failed, and does not know where it began if that was not told by
