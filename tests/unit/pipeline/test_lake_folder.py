@@ -8,7 +8,7 @@ import pytest
 from mainstem.model.errors import InvalidRequest, StorageFailed
 from mainstem.pipeline.jobs.lake_folder import Lake, State, is_data, next_name
 from mainstem.pipeline.jobs.lake_writer import Writer
-from mainstem.pipeline.jobs.query_id import query_of_task
+from mainstem.spark.sink import query_of_task
 
 
 def staged(lake, *names):

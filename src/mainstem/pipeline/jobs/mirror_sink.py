@@ -26,10 +26,9 @@ from mainstem.client.settings import ClientSettings
 from mainstem.pipeline.jobs.mirror_last import last_value
 from mainstem.pipeline.jobs.mirror_mapping import Copied, Stretch, keys_of, thinned
 from mainstem.pipeline.jobs.mirror_topics import Copier, Selection
-from mainstem.pipeline.jobs.query_id import query_of_task
 from mainstem.spark.connecting import settings_of
 from mainstem.spark.options import Options
-from mainstem.spark.sink import write_options
+from mainstem.spark.sink import query_of_task, sink_of, write_options
 from mainstem.spark.writing import Stager, WriteOptions
 
 FORMAT = "mainstem_mirror"
@@ -126,7 +125,7 @@ class MirrorWriter(DataSourceStreamArrowWriter):
             stager.add(_rows(stretches, plan.mapping))
             for place, some in stager.finish().items():
                 staged.setdefault(place, []).extend(some)
-            sinks.publish(client, f"spark-{query}", batchId, staged, plan.target.patience_s)
+            sinks.publish(client, sink_of(query), batchId, staged, plan.target.patience_s)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""

@@ -31,14 +31,13 @@ from mainstem.client.patience import patiently
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.mirror_last import last_value
-from mainstem.pipeline.jobs.query_id import query_of_task
 from mainstem.pipeline.jobs.sync_address import from_environment
 from mainstem.pipeline.jobs.sync_apply import connect
 from mainstem.pipeline.jobs.sync_growing import Growing, Settling, growing_of
 from mainstem.pipeline.jobs.sync_table import Connection
 from mainstem.spark.connecting import settings_of
 from mainstem.spark.options import Options
-from mainstem.spark.sink import StagedByTask, write_options
+from mainstem.spark.sink import StagedByTask, query_of_task, sink_of, write_options
 from mainstem.spark.writing import Stager, WriteOptions
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ class TableWriter(DataSourceStreamArrowWriter):
             stager.add(_state_row(self._state, {"query": query, "batch": batchId}))
             for place, some in stager.finish().items():
                 staged.setdefault(place, []).extend(some)
-            sinks.publish(client, f"spark-{query}", batchId, staged, patience_s)
+            sinks.publish(client, sink_of(query), batchId, staged, patience_s)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing to do: nobody sees what was staged."""
