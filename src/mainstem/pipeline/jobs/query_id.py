@@ -1,4 +1,4 @@
-"""The id of the streaming query that a batch belongs to: with the batch's number it tells what was done before."""
+"""The id of the streaming query of a batch: with the batch's number it tells what was done before."""
 
 from __future__ import annotations
 
