@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mainstem import __version__
+from mainstem.cli.demo_sample import SPEED
 from mainstem.cli.output import human_ms, printable
 from mainstem.cli.serve import unheard
 
@@ -120,6 +121,8 @@ def stream_view(report: Mapping[str, object], rates: Rates, seconds: float) -> R
     )
     past = min(_number(report, "seconds"), seconds)
     ends = f"{past:.0f} of {seconds:.0f} s; Ctrl-C ends it now, with a verdict"
+    if report.get("waiting"):
+        ends = "All is sent and read. Waiting for the last minutes of the pipeline ..."
     return Group(
         table,
         *pipeline_view(report),
@@ -148,6 +151,8 @@ def pipeline_view(report: Mapping[str, object]) -> list[RenderableType]:
 
 def stream_line(report: Mapping[str, object], rates: Rates) -> str:
     """The same in one line, for where there is no terminal."""
+    if report.get("waiting"):
+        return "All is sent and read. Waiting for the last minutes of the pipeline ..."
     return (
         f"{_number(report, 'seconds'):6.1f} s   sent {report['sent']:,} ({rates.text('sent')})   "
         f"read {report['read']:,} ({rates.text('read')})   p99 {human_ms(_number(report, 'p99_ms'))}"
@@ -157,7 +162,9 @@ def stream_line(report: Mapping[str, object], rates: Rates) -> str:
 
 def _pipeline_words(report: Mapping[str, object]) -> str:
     found = report.get("pipeline")
-    return f"   pipeline {found['windows']:,} minutes closed" if isinstance(found, Mapping) else ""
+    if not isinstance(found, Mapping):
+        return ""
+    return f"   pipeline {found['windows']:,} minutes closed" if found["windows"] else "   pipeline starting"
 
 
 def verdict_text(verdict: Mapping[str, object], *, synced: bool) -> str:
@@ -190,7 +197,7 @@ def _pipeline_verdict(verdict: Mapping[str, object]) -> list[str]:
         return []
     what = (
         f"{found['windows']:,} minutes of revenue by region, {found['topic_rows']:,} rows in the topic and "
-        f"{found['lake_rows']:,} in Parquet"
+        f"{found['lake_rows']:,} in Parquet (event time runs {SPEED} times as fast as the clock)"
     )
     if not found["wrong"]:
         return [f"Right: the pipeline's figures are those of the orders: {what}."]

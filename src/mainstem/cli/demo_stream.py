@@ -217,6 +217,8 @@ def main(bootstrap: str, topic: str, seconds: float, rate: int, folder: Path | N
     while not stream.reading_over.wait(REPORT_S):
         _say(stream.report())
     stream.close()
+    if folder is not None:
+        _say({**stream.report(), "waiting": True})
     is_checked = seconds != float("inf")  # else nobody looks at it, and the pipeline may take long
     _say({"verdict": stream.verdict(is_checked)})
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -75,8 +78,17 @@ def command(name: str, python: bool, folder: Path) -> None:
         (folder / file).write_text(text.replace("{name}", name), encoding="utf-8")
         click.echo(str(folder / file))
     main = folder / next(iter(files))
-    order = '{"id": 1, "customer": "c-1", "amount": 120.5, "at": "2031-05-04T12:00:00Z"}'
+    result = f"{name}-big" if python else f"{name}-revenue"
+    # The second one closes the minute of the first, so that there is a result to see.
+    now_s = int(time.time())
+    lines = "' '".join(_order(number, now_s + 300 * number) for number in (0, 1))
     remark(
-        f"\nNext:\n  mainstem topic create orders\n  echo '{order}' | mainstem produce orders"
-        f"\n  mainstem pipeline validate {main}\n  mainstem pipeline run {main}"
+        f"\nNext:\n  mainstem topic create orders\n  printf '%s\\n' '{lines}' | mainstem produce orders"
+        f"\n  mainstem pipeline validate {main}\n  mainstem pipeline run {main} --once"
+        f"\n  mainstem consume {result}"
     )
+
+
+def _order(number: int, at_s: int) -> str:
+    at = datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return json.dumps({"id": number, "customer": f"c-{number + 1}", "amount": 120.5, "at": at})

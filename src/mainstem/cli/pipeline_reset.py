@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mainstem.cli.connect import close_to, connection_options
 from mainstem.cli.groups import examples
-from mainstem.cli.output import confirm, yes_option
+from mainstem.cli.output import confirm, remark, yes_option
 from mainstem.cli.pipeline_book import wall_ms
 from mainstem.cli.pipeline_files import checkpoints_of, files_argument
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from mainstem.pipeline.parts import Part
 
 
 @click.command(
@@ -62,6 +66,20 @@ def command(
     folder = Path(place)
     if not folder.is_dir():
         raise InvalidRequest(f"there is no folder {place}: nothing was noted there")
+    written = [text for text in map(_place, pipeline.parts) if text]
+    if written:
+        remark(f"What is there stays, and will be written again: {', '.join(dict.fromkeys(written))}.")
+        remark("Delete the folders before the next run; delete the topics if rows must not be there twice.")
     confirm(f"Forget how far {pipeline.name}{' ' + part if part else ''} is ({place})?", yes=yes)
     shutil.rmtree(folder)
     click.echo(f"{pipeline.name}: the next run begins anew.")
+
+
+def _place(part: Part) -> str:
+    from mainstem.pipeline.parts import Call, PerMessage, Query
+    from mainstem.pipeline.settings import text
+
+    if not isinstance(part, Query | Call | PerMessage):
+        return ""
+    topic, path = text(part.options, "topic"), text(part.options, "path")
+    return f"topic {topic}" if topic else f"folder {path}" if path else ""

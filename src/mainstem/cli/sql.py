@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 1000
 FORMATS = ("table", "csv", "json")
+DRAWN = 100_000  # rows: a picture shows no more anyway
 STDOUT = "-"
 
 
@@ -120,6 +121,11 @@ def _check_flags(wish: Wish) -> None:
             raise InvalidRequest(f"{picture}: there is no folder {picture.absolute().parent}")
 
 
+def _most_rows(wish: Wish) -> int | None:
+    """A picture of some rows would lie about the others: only what is printed is cut."""
+    return DRAWN if wish.plot is not None else wish.limit or None
+
+
 def _query_text(wish: Wish) -> str:
     if wish.file is not None:
         try:
@@ -202,7 +208,7 @@ def _answer(client: Client, wish: Wish, prepared: Prepared) -> Result:
         reach = Reach(broker, prepared.starts, prepared.ends, not wish.uncommitted, cores)
         follow(spark)
         try:
-            return run_query(spark, prepared.query, prepared.plans, reach, wish.limit or None)
+            return run_query(spark, prepared.query, prepared.plans, reach, _most_rows(wish))
         except AnalysisException as error:  # and what it calls ParseException
             raise InvalidRequest(reason(error)) from None
         except PySparkException as error:
@@ -222,7 +228,9 @@ def _show(result: Result, wish: Wish, query: str) -> None:
                 Column(str(i), one.name, "right" if one.kind == "number" else "left", shown)
                 for i, one in enumerate(result.columns)
             ]
-            rows = ({str(i): value for i, value in enumerate(row)} for row in result.rows)
+            rows = (
+                {str(i): value for i, value in enumerate(row)} for row in result.rows[: wish.limit or None]
+            )
             emit_rows(rows, columns, as_json=False, empty="No rows.")
     if wish.plot is not None:
         chart = chart_of(result, title_of(query))
@@ -235,5 +243,7 @@ def _show(result: Result, wish: Wish, query: str) -> None:
             )
         if chart.left_out:
             remark(f"the plot shows {chart.left_out}")
-    if result.more:
+    if wish.plot is None and result.more:
         remark(f"more rows: use --limit ({wish.limit:,} shown)")
+    elif result.more:
+        remark(f"the plot shows the first {DRAWN:,} rows: let the query gather them")

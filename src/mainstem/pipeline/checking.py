@@ -316,7 +316,8 @@ def _missing_topics(pipeline: Pipeline, around: Surroundings) -> Iterator[Pipeli
         if isinstance(part, Source) and part.kind == "stream" and not elsewhere(part.options):
             for topic in listed(part.options, "topic"):
                 if topic not in there:
-                    what = f"the broker has no topic {topic!r}{hint(topic, there)}"
+                    meant = hint(topic, there) or f"; make it with: mainstem topic create {topic}"
+                    what = f"the broker has no topic {topic!r}{meant}"
                     yield PipelineError(part.options["topic"].at, what)
 
 

@@ -18,6 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from mainstem.pipeline.parts import PipelineError, Position
 
 _MARKS = {"--": "\n", "/*": "*/", "'": "'", '"': '"', "`": "`"}
+_NEVER_AFTER_COMMA = ("FROM", "WHERE", "GROUP", "ORDER", "HAVING", "UNION", ")", ",")
 _UNITS = frozenset({"MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
 
 
@@ -105,6 +106,8 @@ def _mended(tokens: Sequence[Any], source: Text) -> list[Any]:
         if _is(tokens, index, "WATERMARK") and index + 1 < len(tokens):
             index = _after_watermark(tokens, index, source)
             continue
+        if token.token_type == TokenType.COMMA and _is(tokens, index + 1, *_NEVER_AFTER_COMMA):
+            raise PipelineError(source.at(token.start), "a comma too many")
         if _is(tokens, index, "STREAM") and index and _is(tokens, index - 1, "FROM", "JOIN"):
             index += 1  # FROM STREAM orders
             continue

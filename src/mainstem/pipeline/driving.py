@@ -82,9 +82,8 @@ class Driver:
             self._book.progressed(self.status.pipeline, self.status.run, progress)
             self._screen.progressed(progress)
             if progress.late_rows:
-                self._log(
-                    "warning", f"{progress.query}: {progress.late_rows:,} came too late, and were left out"
-                )
+                late = f"{progress.query}: rows came after the watermark, and were left out"
+                self._log("warning", f"{late} ({progress.late_rows:,}, or groups of them)")
         last = tuple(one.last for one in run.watched if one.last is not None)
         self._change(
             queries=last,

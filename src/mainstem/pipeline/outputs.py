@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mainstem.model.errors import InvalidRequest
@@ -24,6 +24,19 @@ def goes_to_topic(output: Output) -> bool:
     return isinstance(output.target, PerMessage) or output.target.kind == "stream"
 
 
+def refuse_foreign_folders(outputs: Iterable[Output], pipeline: Pipeline, checkpoints: str) -> None:
+    """Before the first query runs: what one writes could not be taken back when the next is refused."""
+    for output in outputs:
+        if output.frame.isStreaming and not goes_to_topic(output):
+            assert not isinstance(output.target, PerMessage)
+            path = path_of(output.target, pipeline)
+            try:
+                _must_be_its_own(output, path, f"{checkpoints}/{output.name}")
+            except InvalidRequest as error:
+                error.add_note(str(output.target.at))
+                raise
+
+
 def start(
     output: Output, pipeline: Pipeline, broker: Mapping[str, str], checkpoint: str, once: bool
 ) -> StreamingQuery | None:
@@ -38,8 +51,6 @@ def start(
     if goes_to_topic(output):
         writer = _topic_writer(_counted(rows_of(output)), _sink(options, broker), mode)
     else:
-        assert not isinstance(output.target, PerMessage)
-        _must_be_its_own(output, path_of(output.target, pipeline), checkpoint)
         writer = _table_writer(output, pipeline)
     trigger: dict[str, Any] = (
         {"availableNow": True} if once else {"processingTime": text(options, "trigger", LIVE_TRIGGER)}

@@ -49,7 +49,11 @@ def _caller(function: Callable[[Message], Any], topic: str) -> Callable[..., lis
             offset,
             round(timestamp.timestamp() * 1000),
         )
-        return [_row(made, source, topic, timestamp) for made in _messages(function(message))]
+        try:
+            return [_row(made, source, topic, timestamp) for made in _messages(function(message))]
+        except Exception as error:
+            where = f"{function.__name__}, with offset {offset} of partition {partition} of {source}"
+            raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
 
     return call
 

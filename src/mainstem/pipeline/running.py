@@ -23,7 +23,7 @@ from mainstem.pipeline.broker_options import source_options
 from mainstem.pipeline.checking import Checked, job_options
 from mainstem.pipeline.frames import Frames, Output
 from mainstem.pipeline.jobs import JobRun, job_of
-from mainstem.pipeline.outputs import COUNTED, LIVE_TRIGGER, start
+from mainstem.pipeline.outputs import COUNTED, LIVE_TRIGGER, refuse_foreign_folders, start
 from mainstem.pipeline.parts import JobPart, Pipeline
 from mainstem.pipeline.progress import QueryProgress
 
@@ -75,6 +75,7 @@ class Run:
         topics.make(self.pipeline, self._plan.settings)
         frames = Frames(spark, self._broker, self.pipeline)
         frames.build(self._checked)
+        refuse_foreign_folders(frames.outputs, self.pipeline, self._plan.checkpoints)
         jobs: list[Output | JobPart] = [part for part in self.pipeline.parts if isinstance(part, JobPart)]
         last = max((output.wave for output in frames.outputs), default=-1)
         waves: list[list[Output | JobPart]] = [

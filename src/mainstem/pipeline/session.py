@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": SHUFFLE_PARTITIONS,
+    # Nobody makes tables that Spark would keep; without this it leaves an empty folder where it is called.
+    "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/mainstem-spark-warehouse",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from json import loads
+
 import pyarrow as pa
 from pyarrow import json
 
@@ -11,6 +14,7 @@ from mainstem.model.errors import InvalidRequest
 from mainstem.spark.options import Bound, Topics
 from mainstem.spark.planning import find_places, positions
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?")
 SAMPLE = 1000  # values, of as many partitions as it takes
 FETCH_BYTES = 1 << 20
 _WORDS = {
@@ -33,7 +37,28 @@ def infer_ddl(settings: ClientSettings, topics: Topics) -> str:
 
 def infer_fields(values: list[bytes]) -> dict[str, str]:
     """The types of the fields, in Spark's words."""
-    return {field.name: _word(field.type) for field in _fields_of(values)}
+    fields = {field.name: _word(field.type) for field in _fields_of(values)}
+    for name, is_time in _times(values).items():
+        if fields.get(name) in ("STRING", "TIMESTAMP"):
+            fields[name] = "TIMESTAMP" if is_time else "STRING"
+    return fields
+
+
+def _times(values: list[bytes]) -> dict[str, bool]:
+    """Whether a field is a time wherever it is there. Arrow looks at each value alone, and knows no times with a
+    part of a second.
+    """
+    always: dict[str, bool] = {}
+    for value in values:
+        try:
+            row = loads(value)
+        except (ValueError, RecursionError):
+            continue
+        for name, one in row.items() if isinstance(row, dict) else ():
+            if one is not None:
+                is_time = isinstance(one, str) and _TIME.fullmatch(one) is not None
+                always[name] = always.get(name, True) and is_time
+    return always
 
 
 def _sample(settings: ClientSettings, topics: Topics) -> list[bytes]:

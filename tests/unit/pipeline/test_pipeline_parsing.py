@@ -67,6 +67,7 @@ def test_parts_know_their_line_and_column():
         ("CREATE STREAM r AS\n SELECT a FROM b WHERE x =", "f.sql:2:26: syntax error near '='"),
         ("CREATE STREAM r AS SELECT a b c FROM d", "f.sql:1:31: syntax error near 'c'"),
         ("CREATE STREAM r AS SELECT (a FROM d", "f.sql:1:30: syntax error near 'FROM'"),
+        ("CREATE STREAM r AS SELECT a,\n  b,\n FROM d", "f.sql:2:4: a comma too many"),
         ("CREATE STREAM r AS", "f.sql:1:17: a SELECT is missing"),
         ("CREATE STREAM r (a INT) AS SELECT 1", "f.sql:1:1: r takes its columns from the SELECT"),
         ("CREATE OR REPLACE TABLE r", "f.sql:1:8: CREATE OR REPLACE makes no sense here"),

@@ -56,3 +56,12 @@ def test_a_broker_that_throttles_is_asked_again(settings):
         found = [one for part in Ahead(client, place, one_batch).read(0, 3) for one in part.decoded()]
         assert [record.value for record in found] == [b"a", b"b", b"c"]
         assert client.answers == 8
+
+
+def test_times_with_parts_of_a_second_are_times_and_what_only_looks_so_once_is_text():
+    values = [
+        b'{"at": "2031-05-04T12:00:00.123456Z", "day": "2031-05-04T12:00:00Z", "note": "2031-05-04T12:00:00Z"}',
+        b'{"at": "2031-05-04 12:00:00.5+02:00", "day": null, "note": "soon"}',
+        b"not JSON",
+    ]
+    assert infer_fields(values) == {"at": "TIMESTAMP", "day": "TIMESTAMP", "note": "STRING"}
