@@ -45,9 +45,7 @@ def infer_fields(values: list[bytes]) -> dict[str, str]:
 
 
 def _times(values: list[bytes]) -> dict[str, bool]:
-    """Whether a field is a time wherever it is there. Arrow looks at each value alone, and knows no times with a
-    part of a second.
-    """
+    """Whether a field is a time wherever it is there. Arrow knows no times with a part of a second."""
     always: dict[str, bool] = {}
     for value in values:
         try:
