@@ -1,10 +1,9 @@
-"""A real local Spark and a real broker for all tests of this folder."""
+"""A real local Spark and a real broker for the tests of this folder: one of each in every worker."""
 
 import os
 import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,13 +13,6 @@ from mainstem.testing.broker import Broker
 
 # Records of tests have times of their own, years ago.
 FOREVER = {"topics.retention_ms": -1}
-
-
-def pytest_collection_modifyitems(items) -> None:
-    """One Spark for all: on one worker, where it starts once."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
