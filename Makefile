@@ -32,7 +32,7 @@ test: $(VENV)/.test $(VENV)/.compiled
 	@sh tools/java.sh
 	@sh tools/postgres.sh
 	@sh tools/rsyslog.sh
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
