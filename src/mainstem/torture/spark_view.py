@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mainstem.torture.spark_judge import PROMISES
 from mainstem.torture.spark_run import SparkProgress
+from mainstem.torture.verdict import told
 
 BAR_WIDTH = 40
 
@@ -44,11 +45,4 @@ def line(progress: SparkProgress) -> str:
 
 
 def rows(progress: SparkProgress) -> Iterator[Mapping[str, object]]:
-    """The verdict, promise by promise."""
-    for name, check in progress.verdict.checks.items():
-        yield {
-            "promise": PROMISES[name],
-            "checked": check.checked,
-            "broken": len(check.wrong),
-            "findings": check.wrong[:100],
-        }
+    return told(progress.verdict.checks, PROMISES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 
@@ -17,3 +17,14 @@ class Check:
         self.checked += 1
         if not holds:
             self.wrong.append(say())
+
+
+def told(checks: Mapping[str, Check], promises: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
+    """Promise by promise, for people and machines."""
+    for name, check in checks.items():
+        yield {
+            "promise": promises[name],
+            "checked": check.checked,
+            "broken": len(check.wrong),
+            "findings": check.wrong[:100],
+        }

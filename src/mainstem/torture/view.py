@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mainstem.torture.judge import PROMISES
 from mainstem.torture.run import Progress
+from mainstem.torture.verdict import told
 
 
 def counts(counter: Counter[str]) -> str:
@@ -39,11 +40,4 @@ def line(progress: Progress) -> str:
 
 
 def rows(progress: Progress) -> Iterator[Mapping[str, object]]:
-    """The verdict, promise by promise."""
-    for name, check in progress.verdict.checks.items():
-        yield {
-            "promise": PROMISES[name],
-            "checked": check.checked,
-            "broken": len(check.wrong),
-            "findings": check.wrong[:100],
-        }
+    return told(progress.verdict.checks, PROMISES)

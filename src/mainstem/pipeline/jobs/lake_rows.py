@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
 ALWAYS = ("topic", "partition", "offset", "timestamp")  # of each record: its place, by which replays know it
-_DDL = {
-    "key": "BINARY",
-    "value": "BINARY",
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP",
-    "timestampType": "INT",
-    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
-}
 EXTRAS = ("key", "headers", "value", "timestampType")
 MADE = ("day", "hour", "topic")  # partitions that are made, not fields of the value
 _CORRUPT = "__corrupt"
@@ -191,7 +181,9 @@ def row_columns(shape: Shape, fields: Schema) -> Schema:
     """The columns of a file: those that are not in its folder's name."""
     from pyspark.sql.types import StructType
 
-    ddl = ", ".join(f"`{shape.of_record(name)}` {_DDL[name]}" for name in shape.metadata)
+    from mainstem.spark.columns import DDL
+
+    ddl = ", ".join(f"`{shape.of_record(name)}` {DDL[name]}" for name in shape.metadata)
     own = json.loads(StructType.fromDDL(ddl).json())["fields"]
     every = [*fields.get("fields", []), *own]
     return struct([one for one in every if one["name"] not in shape.partition_by])
