@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from typing import NamedTuple
 
+from mainstem.kernel.subs.attempts import Attempts
 from mainstem.kernel.subs.ranges import RangeSet
 
 
@@ -42,7 +43,7 @@ class Lane:
         self._again_below = (
             floor  # those below may have been delivered by an earlier process, or before a seek
         )
-        self._attempts: dict[int, int] = {}  # failed deliveries, of those that have any
+        self._attempts: Attempts | None = None  # most lanes have none
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -69,11 +70,11 @@ class Lane:
 
     def attempts(self, offset: int) -> int:
         """How many deliveries of it failed so far."""
-        return self._attempts.get(offset, 0)
+        return self._attempts.of(offset) if self._attempts else 0
 
     def failed(self) -> Mapping[int, int]:
         """The attempts of all that have any, for a snapshot."""
-        return self._attempts
+        return self._attempts.dump() if self._attempts else {}
 
     def acked(self) -> Iterator[tuple[int, int]]:
         """The acked ranges above the floor, ascending. Do not change the lane meanwhile."""
@@ -150,7 +151,7 @@ class Lane:
                 acked += stop - self._next - self._ahead.remove(self._next, stop)
                 self._move_next(stop)
         if self._attempts:
-            self._forget_attempts(first, stop)
+            self._attempts.forget(first, stop)
         return acked
 
     def give_back(self, first: int, stop: int, failed: bool = True) -> int:
@@ -159,9 +160,8 @@ class Lane:
         for piece_first, piece_stop in self._held.within(first, stop):
             given += self._returned.add(piece_first, piece_stop)
             if failed:
-                attempts = self._attempts
-                for offset in range(piece_first, piece_stop):
-                    attempts[offset] = attempts.get(offset, 0) + 1
+                self._attempts = self._attempts or Attempts()
+                self._attempts.failed(piece_first, piece_stop)
         self._held.remove(first, stop)
         return given
 
@@ -189,11 +189,12 @@ class Lane:
             self._ahead.add(max(first, floor), stop)
         self._move_next(floor)
         self._again_below = delivered_before
-        self._attempts = {
-            offset: count
-            for offset, count in attempts.items()
-            if count > 0 and offset >= self._next and offset not in self._ahead
-        }
+        if attempts:
+            self._attempts = Attempts()
+            self._attempts.load(attempts)
+            self._attempts.forget(0, self._next)
+            for first, stop in self._ahead:
+                self._attempts.forget(first, stop)
 
     # --- parts of it ---------------------------------------------------------------------------
 
@@ -202,7 +203,7 @@ class Lane:
         self._held.clear()
         self._returned.clear()
         self._ahead.clear()
-        self._attempts = {}
+        self._attempts = None
 
     def _move_next(self, to: int) -> None:
         """Move `next`, and on over what was acked ahead from there."""
@@ -217,12 +218,3 @@ class Lane:
             runs.append(Run(first, self._again_below, True))
             first = self._again_below
         runs.append(Run(first, stop, first < self._again_below))
-
-    def _forget_attempts(self, first: int, stop: int) -> None:
-        attempts = self._attempts
-        if stop - first < len(attempts):
-            for offset in range(first, stop):
-                attempts.pop(offset, None)
-        else:
-            for offset in [offset for offset in attempts if first <= offset < stop]:
-                del attempts[offset]

@@ -36,18 +36,18 @@ class RangeSet:
         """Put [first, stop) in; returns how many of them are new."""
         if first >= stop:
             return 0
-        chunks = self._chunks
-        if not chunks:
-            chunks.append(array("q", (first, stop)))
+        new = stop - first
+        last = self._chunks[-1] if self._chunks else None
+        if last is None or (first > last[-1] and len(last) >= MAX_EDGES):
+            self._chunks.append(array("q", (first, stop)))
             self._lows.append(first)
-            new = stop - first
+        elif first == last[-1]:  # the usual case: a run grows at its end
+            last[-1] = stop
+        elif first > last[-1]:
+            last.append(first)
+            last.append(stop)
         else:
-            last = chunks[-1]
-            if first == last[-1]:  # the usual case: a run grows at its end
-                last[-1] = stop
-                new = stop - first
-            else:
-                new = stop - first - self._replace(first, stop, present=True)
+            new -= self._replace(first, stop, present=True)
         self.count += new
         return new
 
@@ -56,9 +56,14 @@ class RangeSet:
         if first >= stop or not self._chunks:
             return 0
         head = self._chunks[0]
-        if first <= head[0] < stop < head[1]:  # the usual case: the oldest go first
-            gone = stop - head[0]
+        low = head[0]
+        if first <= low < stop < head[1]:  # the usual case: the oldest go first
+            gone = stop - low
             head[0] = self._lows[0] = stop
+        elif first <= low and stop >= self._chunks[-1][-1]:
+            gone = self.count
+            self._chunks.clear()
+            self._lows.clear()
         else:
             gone = self._replace(first, stop, present=False)
         self.count -= gone
@@ -82,7 +87,8 @@ class RangeSet:
             were = stop - first if i & 1 else 0
             if (i & 1) == present:
                 return were
-            head[i:i] = array("q", (first, stop))
+            head.insert(i, stop)
+            head.insert(i, first)
             self._tidy(at)
             return were
         edges = array("q", (first,) if i & 1 else ())
