@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from mainstem.kernel.routing.exact import Exact, exact
+from mainstem.kernel.routing.exact import exact
 
 QUEUE: Literal["queue"] = "queue"
 EXCHANGE: Literal["exchange"] = "exchange"
@@ -21,11 +21,12 @@ class Target(NamedTuple):
 class Arguments(Mapping[str, object]):
     """The arguments of a binding; equal only if names, values and types are, and fit for a set."""
 
-    __slots__ = ("_identity", "_values")
+    __slots__ = ("_values", "exact")
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = dict(values)
-        self._identity: Exact = exact(self._values)
+        # By name, so that it does not matter in which order they came.
+        self.exact = tuple((name, exact(self._values[name])) for name in sorted(self._values))
 
     def __getitem__(self, name: str) -> object:
         return self._values[name]
@@ -38,11 +39,11 @@ class Arguments(Mapping[str, object]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Arguments):
-            return self._identity == other._identity
-        return isinstance(other, Mapping) and self._identity == exact(dict(other))
+            return self.exact == other.exact
+        return isinstance(other, Mapping) and self.exact == Arguments(other).exact
 
     def __hash__(self) -> int:
-        return hash(self._identity)
+        return hash(self.exact)
 
     def __repr__(self) -> str:
         return f"Arguments({self._values!r})"

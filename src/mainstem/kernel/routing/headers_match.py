@@ -23,6 +23,7 @@ MAX_ASKED = 256  # headers that one binding asks for
 
 Header: TypeAlias = tuple[str, Exact]
 PRESENT: Exact = ("present",)  # stands for whatever value: equal to no value's stand-in
+NO_VALUE = exact(None)
 
 
 class Wanted(NamedTuple):
@@ -89,8 +90,8 @@ def wanted(binding: Binding) -> Wanted:
         raise InvalidRequest(f"x-match is one of {', '.join(MODES)}, not {mode!r}")
     with_x = str(mode).endswith("-with-x")
     headers = tuple(
-        (name, PRESENT if value is None else exact(value))
-        for name, value in binding.arguments.items()
-        if name != "x-match" and (with_x or not name.startswith("x-"))
+        header if header[1] != NO_VALUE else (header[0], PRESENT)
+        for header in binding.arguments.exact
+        if header[0] != "x-match" and (with_x or not header[0].startswith("x-"))
     )
     return Wanted(binding, headers, any_will_do=str(mode).startswith("any"))

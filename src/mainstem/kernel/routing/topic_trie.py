@@ -3,9 +3,9 @@
 An empty key has no words at all, so `#` matches it and `*` does not. `.` is two empty words, and `*`
 matches an empty word.
 
-Patterns without wildcards are looked up whole. The others form a tree with a step per word. All paths
-through it are followed side by side, word by word, each node at most once: so that `#.#.#.a` costs no
-more than its length, where trying one path after the other would take exponential time.
+Patterns without wildcards are looked up whole. The others form a tree besides, with a step per word. All
+paths through it are followed side by side, word by word, each node at most once: so that `#.#.#.a` costs
+no more than its length, where trying one path after the other would take exponential time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class Node:
     The first step onwards has fields of its own, because most nodes have only one and a dict is dear.
     """
 
-    __slots__ = ("child", "loops", "more", "word")
+    __slots__ = ("child", "loops", "more", "pattern", "word")
 
     def __init__(self, loops: bool) -> None:
         self.word: str | None = None
         self.child: Node | None = None
         self.more: dict[str, Node] | None = None
+        self.pattern: str | None = None  # the whole of it, where one ends
         self.loops = loops  # it was reached by `#`, and stays reached whatever word comes
 
     def step(self, word: str) -> Node | None:
@@ -66,36 +67,35 @@ class Node:
                 self.more = None
 
     def is_bare(self) -> bool:
-        return self.word is None and self.more is None
+        """No pattern ends here, and none goes on."""
+        return self.word is None and self.more is None and self.pattern is None
 
 
 class Topic:
-    __slots__ = ("_ends", "_exact", "_root")
+    __slots__ = ("_by_key", "_root")
     varies: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self._exact = MultiMap[str, Binding]()  # by whole key: patterns without wildcards
-        self._root = Node(loops=False)
-        self._ends = MultiMap[Node, Binding]()  # by the node where the pattern ends
+        self._by_key = MultiMap[str, Binding]()
+        self._root = Node(loops=False)  # of the patterns with wildcards
 
     def check(self, binding: Binding) -> None:
         if binding.key.count(".") >= MAX_WORDS:
             raise InvalidRequest(f"a topic binding has at most {MAX_WORDS} words")
 
     def add(self, binding: Binding) -> None:
+        self._by_key.add(binding.key, binding)
         words = words_of(binding.key)
-        if not has_wildcards(words):
-            self._exact.add(binding.key, binding)
-            return
-        node = self._root
-        for word in words:
-            node = node.grow(word)
-        self._ends.add(node, binding)
+        if has_wildcards(words):
+            node = self._root
+            for word in words:
+                node = node.grow(word)
+            node.pattern = binding.key
 
     def remove(self, binding: Binding) -> None:
+        self._by_key.discard(binding.key, binding)
         words = words_of(binding.key)
-        if not has_wildcards(words):
-            self._exact.discard(binding.key, binding)
+        if self._by_key.count(binding.key) or not has_wildcards(words):
             return
         path = [self._root]
         for word in words:
@@ -103,21 +103,21 @@ class Topic:
             if node is None:
                 return
             path.append(node)
-        self._ends.discard(path[-1], binding)
+        path[-1].pattern = None
         # What no pattern needs any more goes, from the end of the path to its start.
-        while words and path[-1].is_bare() and not self._ends.count(path[-1]):
-            path.pop()
+        while words and path.pop().is_bare():
             path[-1].cut(words.pop())
 
     def match(self, keys: Sequence[str], headers: Mapping[str, object]) -> Iterable[Binding]:
         for key in keys:
-            yield from self._exact.get(key)
+            yield from self._by_key.get(key)  # a pattern with wildcards matches itself, too
             if not self._root.is_bare():
                 for node in self._reached(key):
-                    yield from self._ends.get(node)
+                    if node.pattern is not None:
+                        yield from self._by_key.get(node.pattern)
 
     def _reached(self, key: str) -> set[Node]:
-        """The nodes where a pattern may end that matches this key."""
+        """The nodes that all words of this key lead to: the patterns that end there match it."""
         reached = with_no_words({self._root})
         for word in words_of(key):
             onwards: set[Node] = set()
@@ -134,8 +134,7 @@ class Topic:
         return reached
 
     def __iter__(self) -> Iterator[Binding]:
-        yield from self._exact
-        yield from self._ends
+        return iter(self._by_key)
 
 
 def has_wildcards(words: Sequence[str]) -> bool:
