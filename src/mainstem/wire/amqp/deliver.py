@@ -1,0 +1,267 @@
+"""Records as deliveries: a run of them into one stretch of bytes. Compiled where possible.
+
+    delivery   method frame: class u16 = 60, method u16 = 60, consumer tag shortstr, delivery tag u64,
+                             redelivered u8, exchange shortstr, routing key shortstr
+               header frame and body frames as in scan.py
+
+A record whose headers are exactly `route` and `amqp` (see scan.py: what an AMQP client has published) is
+copied part by part. All others are decoded: what a Kafka client has written gets properties by the table of
+convert.py, a dead letter is told its history.
+
+Types for the compiler are in deliver.pxd; this file is plain Python, with both ways where they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from mainstem.model.record_loop import Span, decode
+from mainstem.wire.amqp import convert, properties
+from mainstem.wire.amqp.dead import deaths, with_deaths
+from mainstem.wire.amqp.errors import AmqpError
+from mainstem.wire.amqp.scan import Publishes
+
+_COMPILED = not __file__.endswith(".py")
+
+_HEAD = Struct(">BHI")
+_METHOD = Struct(">BHII")  # type, channel, size, class and method
+_CONTENT = Struct(">BHIHHQ")  # type, channel, size, class, weight, body size
+_TAG_AGAIN = Struct(">QB")
+_U32 = Struct(">I")
+_BASIC = 60
+_DELIVER, _GET_OK, _RETURN = 0x003C003C, 0x003C0047, 0x003C0032
+_END = b"\xce"
+_END_OCTET = 0xCE
+_FRAME_BYTES = 8
+_HEADER_FIXED = 12
+_ROUTE_HEADER = b"\x04\x0aroute"
+_AMQP_HEADER = b"\x08amqp"
+_ROUTE_HEADER_BYTES = 7
+_AMQP_HEADER_BYTES = 5
+# Of a delivery with one body frame, beside what lies in the record and the consumer's tag.
+_AROUND_BYTES = 3 * _FRAME_BYTES + 4 + 9 + _HEADER_FIXED
+_NO_EXTRA: Mapping[str, int] = {}
+
+
+class Batch(Protocol):
+    """Records that lie in `data` as `spans` say."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def spans(self) -> list[Span]: ...
+    @property
+    def base_ms(self) -> int: ...
+    @property
+    def base_offset(self) -> int: ...
+
+
+class GetOk(NamedTuple):
+    """Of an answer to basic.get: where it goes and what stands before the message."""
+
+    channel: int
+    frame_max: int
+    delivery_tag: int
+    again: bool
+    message_count: int  # left in the queue
+
+
+class Deliveries:
+    """To one consumer. With `with_offset` every message has its offset in the header x-stream-offset."""
+
+    __slots__ = ("_before", "channel", "frame_max", "with_offset")
+
+    def __init__(self, channel: int, consumer_tag: str, frame_max: int, with_offset: bool = False) -> None:
+        tag = consumer_tag.encode()
+        self.channel = channel
+        self.frame_max = frame_max
+        self.with_offset = with_offset
+        self._before = _U32.pack(_DELIVER) + bytes((len(tag),)) + tag  # what a payload begins with
+
+    def encode(
+        self, out: bytearray, delivery_tag: int, again: bool, batch: Batch, first: int, stop: int
+    ) -> int:
+        """Append the records first to stop, numbered from `delivery_tag`; returns the next number."""
+        data, spans = batch.data, batch.spans
+        index = first
+        while index < stop:
+            if not self.with_offset:
+                done = self._usual(out, delivery_tag, again, data, spans, index, stop)
+                delivery_tag += done - index
+                index = done
+            if index < stop:
+                self.encode_one(out, delivery_tag, again, batch, index, _NO_EXTRA)
+                delivery_tag += 1
+                index += 1
+        return delivery_tag
+
+    def encode_one(
+        self,
+        out: bytearray,
+        delivery_tag: int,
+        again: bool,
+        batch: Batch,
+        index: int,
+        extra: Mapping[str, int],
+    ) -> None:
+        """One record, with `extra` among its headers."""
+        if self.with_offset:
+            extra = {"x-stream-offset": batch.base_offset + batch.spans[index][3], **extra}
+        route, raw, body = _message(batch, index, extra, self.frame_max)
+        self._append(out, delivery_tag, again, route, raw, body)
+
+    def encode_message(
+        self, out: bytearray, delivery_tag: int, route: bytes, raw: bytes, body: bytes
+    ) -> None:
+        """A message that is no record."""
+        self._append(out, delivery_tag, False, route, raw, body)
+
+    def _append(
+        self, out: bytearray, delivery_tag: int, again: bool, route: bytes, raw: bytes, body: bytes
+    ) -> None:
+        payload = self._before + _TAG_AGAIN.pack(delivery_tag, again) + route
+        _append_message(out, self.channel, self.frame_max, payload, raw, body)
+
+    def _usual(
+        self,
+        out: bytearray,
+        delivery_tag: int,
+        again: bool,
+        data: bytes,
+        spans: list[Span],
+        first: int,
+        stop: int,
+    ) -> int:
+        """Records as long as they have the usual two headers; returns the index of the next one."""
+        channel, before, most = self.channel, self._before, self.frame_max - _FRAME_BYTES
+        join, tag_again = b"".join, _TAG_AGAIN.pack
+        seen, seen_size = b"", -1
+        start = middle = b""
+        index = first
+        while index < stop:
+            _at, end, _time, _delta, _key_at, _key_size, body_at, body_size, headers_at = spans[index]
+            headers = data[headers_at:end]
+            # Neighbours mostly went the same way with the same properties, or bodies of the same size.
+            if headers != seen or body_size != seen_size:
+                parts = _two_headers(headers)
+                if parts is None or body_size > most:
+                    break
+                route, raw = parts
+                seen, seen_size = headers, body_size
+                start = _HEAD.pack(1, channel, len(before) + 9 + len(route)) + before
+                middle = route + _END + _header_frame(channel, raw, max(body_size, 0))
+                if body_size > 0:
+                    middle += _HEAD.pack(3, channel, body_size)
+            if body_size > 0:
+                body = data[body_at : body_at + body_size]
+                out += join((start, tag_again(delivery_tag, again), middle, body, _END))
+            else:
+                out += join((start, tag_again(delivery_tag, again), middle))
+            delivery_tag += 1
+            index += 1
+        return index
+
+
+def encode_get_ok(
+    out: bytearray, place: GetOk, batch: Batch, index: int, extra: Mapping[str, int] = _NO_EXTRA
+) -> None:
+    """The answer to basic.get."""
+    route, raw, body = _message(batch, index, extra, place.frame_max)
+    payload = _U32.pack(_GET_OK) + _TAG_AGAIN.pack(place.delivery_tag, place.again) + route
+    payload += _U32.pack(place.message_count)
+    _append_message(out, place.channel, place.frame_max, payload, raw, body)
+
+
+def encode_return(out: bytearray, frame_max: int, code: int, text: str, publishes: Publishes, i: int) -> None:
+    """A published message back to its publisher, who wanted to know that it went nowhere."""
+    raw_text = text.encode()
+    payload = _U32.pack(_RETURN) + code.to_bytes(2, "big") + bytes((len(raw_text),)) + raw_text
+    payload += publishes.route
+    _append_message(out, publishes.channel, frame_max, payload, publishes.properties(i), publishes.body(i))
+
+
+def _message(
+    batch: Batch, index: int, extra: Mapping[str, int], frame_max: int
+) -> tuple[bytes, bytes, bytes]:
+    """Route, properties and body of any record. Of headers with the same name the last one counts."""
+    start, stop, _time, delta, *_rest = batch.spans[index]
+    record = decode(batch.data[start:stop], 1, delta, batch.base_offset, batch.base_ms, None)[0]
+    named = dict(record.headers)
+    route = named.get(convert.ROUTE)
+    if route is None or not _is_route(route):
+        route = convert.route_of(record.key)
+    raw = named.get(convert.AMQP)
+    if raw is None or not _are_properties(raw):
+        most = frame_max - _FRAME_BYTES - _HEADER_FIXED
+        raw = convert.to_amqp(record.headers, record.timestamp_ms, most)
+    died = named.get(convert.DEAD)
+    if died is not None:
+        raw = with_deaths(raw, deaths(died))
+    if extra:
+        raw = properties.patch(raw, extra)
+    return route, raw, record.value or b""
+
+
+def _is_route(route: bytes) -> bool:
+    if len(route) < 2:
+        return False
+    key_at = 1 + route[0]
+    return key_at < len(route) and key_at + 1 + route[key_at] == len(route)
+
+
+def _are_properties(raw: bytes) -> bool:
+    """A Kafka client may write any header: a consumer must not be sent what it cannot read."""
+    try:
+        properties.decode(raw)
+    except AmqpError:
+        return False
+    return True
+
+
+def _two_headers(headers: bytes) -> tuple[bytes, bytes] | None:
+    """Values of `route` and `amqp`, if there is nothing else."""
+    if not headers.startswith(_ROUTE_HEADER):
+        return None
+    route, at = _sized(headers, _ROUTE_HEADER_BYTES)
+    if not headers.startswith(_AMQP_HEADER, at):
+        return None
+    raw, at = _sized(headers, at + _AMQP_HEADER_BYTES)
+    return (route, raw) if at == len(headers) else None
+
+
+def _sized(headers: bytes, at: int) -> tuple[bytes, int]:
+    """Bytes with their size, a varint, in front, and where they end; a scan has found them sound."""
+    number, shift = 0, 0
+    while True:
+        byte = headers[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+    if number & 1:
+        return b"", 0  # null
+    size = number >> 1
+    return headers[at : at + size], at + size
+
+
+def _header_frame(channel: int, raw: bytes, body_size: int) -> bytes:
+    return _CONTENT.pack(2, channel, _HEADER_FIXED + len(raw), _BASIC, 0, body_size) + raw + _END
+
+
+def _append_message(
+    out: bytearray, channel: int, frame_max: int, payload: bytes, raw: bytes, body: bytes
+) -> None:
+    """Method, header and as many body frames as it takes."""
+    out += _HEAD.pack(1, channel, len(payload))
+    out += payload
+    out += _END
+    out += _header_frame(channel, raw, len(body))
+    most = frame_max - _FRAME_BYTES
+    for at in range(0, len(body), most):
+        part = body[at : at + most]
+        out += _HEAD.pack(3, channel, len(part))
+        out += part
+        out += _END
