@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from mainstem.kernel.routing.hash_tree import ConsistentHash
 from mainstem.kernel.routing.headers_match import Headers
 from mainstem.kernel.routing.index import Direct, Fanout, Index
+from mainstem.kernel.routing.random_pick import RandomPick
 from mainstem.kernel.routing.topic_trie import Topic
 from mainstem.model.errors import InvalidRequest
 
@@ -18,6 +20,8 @@ _KINDS: dict[str, Callable[[Mapping[str, object]], Index]] = {
     "fanout": lambda arguments: Fanout(),
     "topic": lambda arguments: Topic(),
     "headers": lambda arguments: Headers(),
+    "x-consistent-hash": ConsistentHash,
+    "x-local-random": lambda arguments: RandomPick(),
 }
 KINDS = (*_KINDS, DELAYED)
 
