@@ -17,6 +17,8 @@ from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
+from mainstem.broker.queues import Queues
+from mainstem.broker.queues.deltas import AckDelta, TopologyDelta
 from mainstem.broker.reading import Reading
 from mainstem.broker.sinks import STAGING, SinkDelta, SinkPublisher, Sinks
 from mainstem.broker.store import Part, Rebuild, Section, Store, part
@@ -90,7 +92,10 @@ class Broker:
         self.coordinator = TransactionCoordinator(
             options.max_transaction_timeout_ms, options.transactional_id_expiry_ms
         )
+        self.queues = Queues(self.topics, clock)
+        # In the order of a snapshot: the lanes of queues are partitions, which TOPICS says how far reach.
         self.parts: dict[Section, Part] = {
+            Section.QUEUES: part(self.queues.book, TopologyDelta),
             Section.TOPICS: part(self.topics, TopicDelta),
             Section.PRODUCERS: part(
                 _Producers(self.topics, options.producer_expiry_ms), PartitionProducersState
@@ -99,6 +104,7 @@ class Broker:
             Section.TRANSACTIONS: part(self.coordinator, CoordinatorDelta),
             Section.ACCESS: part(self.access, AccessDelta),
             Section.SINKS: part(self._sinks, SinkDelta),
+            Section.ACKS: part(self.queues.ack_book, AckDelta),
         }
         self.meters = Meters()
         self._lock: object = None
@@ -144,6 +150,7 @@ class Broker:
         self.sinks = SinkPublisher(self.store, self._sinks, self.topics, self.clock)
         log.start(asyncio.get_running_loop().call_soon)
         await self._skip_reserved()
+        await self.queues.start(self.store)
         return self
 
     def drain(self) -> None:
@@ -152,6 +159,7 @@ class Broker:
 
     async def close(self) -> None:
         self.drain()
+        await self.queues.close()
         for partition in self.topics.partitions.values():
             if partition.reserved > partition.next_offset:
                 self._reserve_offsets(partition.id, partition.next_offset, lambda _: None)

@@ -83,6 +83,7 @@ CODES: dict[type[e.MainstemError], int] = {
     e.TransactionAbortable: 120,
     e.InvalidRegularExpression: 128,
     e.GroupError: UNKNOWN_SERVER_ERROR,
+    e.QueueError: 42,
     e.AccessError: 58,
     e.ClientError: UNKNOWN_SERVER_ERROR,  # a client's own, never a broker's
     e.BrokerUnreachable: UNKNOWN_SERVER_ERROR,

@@ -1,0 +1,280 @@
+"""Dead letters: messages that were refused, expired or had no room get a place elsewhere, with the reason.
+
+The body stays where it is. A dead letter is a link with some headers on top (where it was published to, what
+became of it), in one frame with the acknowledgement at its old place: it is never in both queues or in none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mainstem.broker.queues.deltas import Acked
+from mainstem.broker.queues.lanes import QueueLane
+from mainstem.broker.queues.namespace import Namespace
+from mainstem.broker.queues.opened import OpenBatch
+from mainstem.broker.queues.queue import Queue
+from mainstem.broker.store import Section, Store
+from mainstem.kernel.log.entries import Entry, LinkEntry
+from mainstem.kernel.log.layout import Link, Overlay, pack_overlay, unpack_overlay
+from mainstem.kernel.log.log import Log
+from mainstem.model.errors import BodyGone, DiskFull, UnknownExchange
+from mainstem.model.logs import get_log
+from mainstem.model.ports import Clock
+from mainstem.model.record import Headers
+
+events = get_log(__name__)
+
+# Names of headers that a dead letter gets anew: of those it had before, the last ones count.
+_REPLACED = frozenset({"route", "dead", "expires", "since"})
+# On a full disk it is tried again so much later.
+PATIENCE_S = 1.0
+
+# queue, reason, how often, first time in ms, exchange, routing keys, its time to live if that was its own
+Death = list[Any]
+
+
+class Grave(NamedTuple):
+    """Messages first..stop of a lane, in flight until they lie elsewhere."""
+
+    queue: Queue
+    lane: QueueLane
+    first: int
+    stop: int
+    reason: str
+
+
+class Body(NamedTuple):
+    """Where the body of a message lies: record number `first` of it, and what is laid over it already."""
+
+    file_id: int
+    position: int
+    size: int
+    first: int
+    overlay: Headers
+    max_timestamp_ms: int
+
+
+class DeadLetters:
+    """Buries in the order in which it was asked to."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        find: Callable[[str], Namespace | None],
+        flush_acks: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._flush_acks = flush_acks
+        self._clock = clock
+        self._find = find
+        self._graves: deque[Grave] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self.buried = 0
+
+    def bury(self, grave: Grave) -> None:
+        self._graves.append(grave)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while self._graves:
+            grave = self._graves.popleft()
+            try:
+                await self._bury(grave)
+            except DiskFull as error:
+                events.warning("dead letters have to wait", queue=grave.queue.name, why=str(error))
+                self._graves.appendleft(grave)
+                await asyncio.sleep(PATIENCE_S)
+            except Exception as error:  # a bug: these come back to the queue, the others go on
+                events.error("a dead letter could not be moved", queue=grave.queue.name, error=error)
+                grave.queue.give_back(grave.lane.index, grave.first, grave.stop, failed=False)
+
+    async def _bury(self, grave: Grave) -> None:
+        first = grave.first
+        while first < grave.stop:
+            batch = await self._opened(grave.lane, first)
+            stop = min(grave.stop, batch.stop)
+            first = await self._bury_alike(grave, batch, first, stop)
+
+    async def _opened(self, lane: QueueLane, offset: int) -> OpenBatch:
+        kept = lane.reader.kept(offset)
+        if kept is not None:
+            return kept
+        loaded: list[OpenBatch] = await self._store.in_reader(
+            lane.reader.load, offset, lane.partition.high_watermark
+        )
+        return next(one for one in loaded if one.base_offset <= offset < one.stop)
+
+    async def _bury_alike(self, grave: Grave, batch: OpenBatch, first: int, stop: int) -> int:
+        """Those from `first` on that lie in one body and go the same way; where the rest begins."""
+        at = first - batch.base_offset
+        headers = batch.headers(at)
+        alike = _fate(headers)
+        until = first + 1
+        while until < stop and _fate(batch.headers(until - batch.base_offset)) == alike:
+            until += 1
+        while True:
+            body, upto = await self._find_body(grave.lane, first, until)
+            try:
+                self._commit(grave, first, upto, body, batch.came_ms(at, headers), headers)
+            except BodyGone:  # a merge moved it just now
+                continue
+            return upto
+
+    async def _find_body(self, lane: QueueLane, first: int, stop: int) -> tuple[Body, int]:
+        found: tuple[Body, int] = await self._store.in_reader(
+            self._store.log.while_files_change, lambda: self._body(lane, first, stop)
+        )
+        return found
+
+    def _body(self, lane: QueueLane, first: int, stop: int) -> tuple[Body, int]:
+        """Where they lie, and how many of them lie there together. In a reader thread."""
+        log: Log = self._store.log
+        place = log.places(lane.partition.id, first, 1, lane.partition.high_watermark, wait=True)[0]
+        stop = min(stop, place.last + 1)
+        if not place.link:
+            top_ms = log.reader.header(place).max_timestamp_ms
+            return Body(place.file_id, place.position, place.size, first - place.base, (), top_ms), stop
+        link = log.reader.link(place, True)
+        overlay = unpack_overlay(link.overlay).headers
+        return (
+            Body(
+                link.body_file,
+                link.body_position,
+                link.body_size,
+                link.first + first - place.base,
+                overlay,
+                link.max_timestamp_ms,
+            ),
+            stop,
+        )
+
+    def _commit(
+        self, grave: Grave, first: int, stop: int, body: Body, came_ms: int, headers: dict[str, bytes | None]
+    ) -> None:
+        queue, lane, options = grave.queue, grave.lane, grave.queue.spec.options
+        exchange, key = split_route(headers.get("route"))
+        keys = _keys(headers, key)
+        now_ms = self._clock.now_ms()
+        own = headers.get("expires")
+        ttl = str(int.from_bytes(own, "big") - came_ms) if own else None
+        history = _history(headers)
+        deaths = died(history, [queue.name, grave.reason, 1, now_ms, exchange, keys, ttl])
+        target = options.dead_letter_exchange or ""
+        new_keys = keys if options.dead_letter_key is None else [options.dead_letter_key]
+        names = self._destinations(queue, target, new_keys, headers, deaths)
+        overlay: Headers = (
+            *(header for header in body.overlay if header[0] not in _REPLACED),
+            ("route", join_route(target, new_keys[0])),
+            ("dead", msgspec.msgpack.encode(deaths)),
+            ("expires", None),
+            ("since", now_ms.to_bytes(8, "big")),
+        )
+        count = stop - first
+        entries: list[Entry] = []
+        lanes = [found.lanes[min(lane.index, len(found.lanes) - 1)] for found in names]
+        for offset_lane in lanes:
+            partition = offset_lane.partition
+            link = Link(
+                partition.next_offset,
+                body.file_id,
+                body.position,
+                body.size,
+                body.first,
+                count,
+                body.max_timestamp_ms,
+                pack_overlay(Overlay(overlay)),
+                partition.leader_epoch,
+            )
+            entries.append(LinkEntry(partition.id, link))
+        acked = Acked(((lane.partition.id, ((first, stop),)),))
+        self._flush_acks()  # what was acknowledged before may move the floor with this
+        self._store.commit_together(
+            [(Section.ACKS, acked)], entries, essential=True, then=lambda: lane.trim(floor)
+        )
+        for offset_lane in lanes:
+            offset_lane.partition.next_offset += count
+        lane.state.ack(first, stop)
+        floor = lane.state.floor
+        self.buried += count
+
+    def _destinations(
+        self,
+        queue: Queue,
+        exchange: str,
+        keys: list[str],
+        headers: dict[str, bytes | None],
+        deaths: list[Death],
+    ) -> list[Queue]:
+        """Queues that get it. One where it was before comes again only if somebody refused it on the way."""
+        namespace = self._find(queue.namespace)
+        if namespace is None:
+            return []
+        try:
+            names = namespace.router.route(exchange, keys, None)
+        except UnknownExchange:
+            return []
+        return [namespace.queues[name] for name in sorted(names) if not _is_cycle(name, deaths)]
+
+
+def _fate(headers: dict[str, bytes | None]) -> tuple[bytes | None, ...]:
+    """Messages that agree in this become the same kind of dead letter."""
+    return tuple(headers.get(name) for name in ("route", "dead", "keys", "expires", "since"))
+
+
+def _history(headers: dict[str, bytes | None]) -> list[Death]:
+    before = headers.get("dead")
+    return msgspec.msgpack.decode(before, type=list[Death]) if before else []
+
+
+def died(history: Iterable[Death], death: Death) -> list[Death]:
+    """One entry for each queue and reason, the latest first, with how often."""
+    rest = []
+    for entry in history:
+        if entry[:2] == death[:2]:
+            death = [*entry[:2], entry[2] + 1, *entry[3:]]
+        else:
+            rest.append(entry)
+    return [death, *rest]
+
+
+def _is_cycle(queue: str, deaths: list[Death]) -> bool:
+    for index, entry in enumerate(deaths):
+        if entry[0] == queue:
+            return all(passed[1] != "rejected" for passed in deaths[: index + 1])
+    return False
+
+
+def _keys(headers: dict[str, bytes | None], key: str) -> list[str]:
+    """All keys that it was published with; the header `keys` is there if that was more than one."""
+    several = headers.get("keys")
+    return msgspec.msgpack.decode(several, type=list[str]) if several else [key]
+
+
+def join_route(exchange: str, key: str) -> bytes:
+    """Exchange and routing key, each behind a byte with its size."""
+    names = exchange.encode(), key.encode()
+    return b"".join(bytes((len(name),)) + name for name in names)
+
+
+def split_route(route: bytes | None) -> tuple[str, str]:
+    """Of the header `route`; a message of a client that knows no exchanges has none."""
+    if not route:
+        return "", ""
+    size = route[0]
+    key_at = size + 2
+    return (
+        route[1 : 1 + size].decode("utf-8", "replace"),
+        route[key_at : key_at + route[size + 1]].decode("utf-8", "replace"),
+    )

@@ -1,0 +1,181 @@
+"""Queues as fronts see them: declare, route, publish, take, acknowledge.
+
+Runs on the broker's loop. What must be on disk before somebody is told is journalled in the order of calls,
+so that one look at the journal's end answers for all that came before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from mainstem.broker.partition import Partition
+from mainstem.broker.queues.acks import AckKeeper
+from mainstem.broker.queues.book import AckBook, QueueBook
+from mainstem.broker.queues.care import QueueCare
+from mainstem.broker.queues.dead_letters import DeadLetters, Grave
+from mainstem.broker.queues.deltas import QueueMade
+from mainstem.broker.queues.gathering import Gathered, Gatherer
+from mainstem.broker.queues.lanes import QueueLane
+from mainstem.broker.queues.namespace import Namespace
+from mainstem.broker.queues.queue import Queue
+from mainstem.broker.queues.route import Route
+from mainstem.broker.queues.topology import Topology
+from mainstem.broker.queues.work import Work
+from mainstem.broker.store import Store
+from mainstem.broker.topics import Topics
+from mainstem.kernel.log.log import Log
+from mainstem.model.logs import get_log
+from mainstem.model.ports import Clock
+
+events = get_log(__name__)
+
+# Routes that are remembered; beyond it they are looked up anew.
+MAX_ROUTES = 100_000
+
+
+class Queues:
+    """There before the log is, so that replay can rebuild it; serves once it has started."""
+
+    log: Log
+    topology: Topology
+    acks: AckKeeper
+    _store: Store
+    _gatherer: Gatherer
+    _dead: DeadLetters
+    _care: QueueCare
+
+    def __init__(self, topics: Topics, clock: Clock) -> None:
+        self._topics = topics
+        self._clock = clock
+        self.book = QueueBook(topics, self._new_queue)
+        self.ack_book = AckBook(self.book)
+        self._routes: dict[tuple[str, str, tuple[str, ...]], Route] = {}
+        self._routes_version = -1
+        self._woken: list[Queue] = []
+        self.blocked: str | None = None  # why nobody may publish now
+        self.on_blocked: list[Callable[[str | None], None]] = []
+
+    def _new_queue(self, made: QueueMade, partitions: list[Partition]) -> Queue:
+        return Queue(made, partitions, self)
+
+    async def start(self, store: Store) -> None:
+        self._store = store
+        self.log = store.log
+        self.topology = Topology(store, self.book, self._topics, self._clock)
+        self.acks = AckKeeper(store)
+        self._gatherer = Gatherer(self.log, self._clock.now_ms, self.acks.flush)
+        self._gatherer.on_room = self._set_blocked
+        self._dead = DeadLetters(store, self._clock, self.book.namespaces.get, self.acks.flush)
+        self._care = QueueCare(self._clock, self._delete)
+        self.topology.on_made = self._care.take_on
+        await self.topology.drop_transient()
+        for queue in self.book.queues.values():
+            for lane in queue.lanes:
+                lane.settle()
+            self._care.take_on(queue)
+
+    async def close(self) -> None:
+        """What was acknowledged in memory goes to disk with the rest."""
+        await self._dead.close()
+        self._gatherer.flush()
+        self.acks.flush()
+
+    async def _delete(self, queue: Queue, why: str) -> None:
+        await self.topology.delete_queue(queue, why=why)
+
+    # --- publish ---------------------------------------------------------------------------------
+
+    def route(
+        self,
+        namespace: Namespace,
+        exchange: str,
+        keys: tuple[str, ...],
+        headers: Mapping[str, object] | None = None,
+    ) -> Route:
+        """Where messages with these keys go; of use until the topology changes. UnknownExchange."""
+        if self._routes_version != self.book.version:
+            self._routes.clear()
+            self._routes_version = self.book.version
+        key = (namespace.name, exchange, keys)
+        found = self._routes.get(key)
+        if found is None:
+            names = namespace.router.route(exchange, keys, headers)
+            found = Route(tuple(namespace.queues[name] for name in sorted(names)))
+            if namespace.router.depends_on_headers(exchange):
+                return found
+            if len(self._routes) >= MAX_ROUTES:
+                self._routes.clear()
+            self._routes[key] = found
+        return found
+
+    def gather(self, route: Route, priority: int = 0) -> Gathered:
+        """Where to put messages of this turn for a route that leads somewhere."""
+        return self._gatherer.gather(route, priority)
+
+    def after_disk(self, call: Callable[[], None], refused: Callable[[], None] | None = None) -> None:
+        self._gatherer.after_disk(call, refused)
+
+    def refuses(self, route: Route) -> bool:
+        """Whether some queue is full and takes no more, rather than to lose its oldest."""
+        return any(self._is_full(queue) for queue in route.limited)
+
+    def _is_full(self, queue: Queue) -> bool:
+        options = queue.spec.options
+        if options.max_length is not None:
+            coming = sum(lane.partition.next_offset - lane.state.end for lane in queue.lanes)
+            if queue.ready + coming + self._gatherer.gathered(queue) >= options.max_length:
+                return True
+        return options.max_bytes is not None and self._care.sizes.is_full(queue, options.max_bytes)
+
+    def transaction(self) -> Work:
+        return Work(self._store, self._clock.now_ms, self._gatherer.flush)
+
+    def _set_blocked(self, why: str | None) -> None:
+        if why != self.blocked:
+            self.blocked = why
+            for call in list(self.on_blocked):
+                call(why)
+
+    # --- for queues (Host) -----------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def soon(self, queue: Queue) -> None:
+        if not self._woken:
+            asyncio.get_running_loop().call_soon(self._pump)
+        self._woken.append(queue)
+
+    def _pump(self) -> None:
+        woken, self._woken = self._woken, []
+        for queue in woken:
+            try:
+                queue.pump()
+            except Exception as error:  # a bug with one queue must not keep others from theirs
+                events.error("a queue could not be served", queue=queue.name, error=error)
+
+    def load(self, lane: QueueLane, offset: int) -> asyncio.Future[None]:
+        async def read() -> None:
+            upto = lane.partition.high_watermark
+            lane.reader.use(await self._store.in_reader(lane.reader.load, offset, upto))
+
+        return asyncio.ensure_future(read())
+
+    def mark(self, lane: QueueLane, offset: int) -> asyncio.Future[None]:
+        return self.acks.mark(lane, offset)
+
+    def acked(self, lane: QueueLane, first: int, stop: int) -> None:
+        self.acks.note(lane, first, stop)
+
+    def bury(self, queue: Queue, lane: QueueLane, first: int, stop: int, reason: str) -> None:
+        self._dead.bury(Grave(queue, lane, first, stop, reason))
+
+    def unused(self, queue: Queue) -> None:
+        self._care.unused(queue)
+
+    def used(self, queue: Queue) -> None:
+        self._care.used(queue)
+
+    def care_for(self, queue: Queue) -> None:
+        self._care.look_after(queue)
