@@ -29,9 +29,14 @@ class Attempts:
     def failed(self, first: int, stop: int) -> None:
         """One more for all of [first, stop)."""
         known: list[tuple[int, int, int]] = []
-        for count, ranges in self._by_count.items():
-            known += [(count, *found) for found in ranges.within(first, stop)]
-        self.forget(first, stop)
+        for count in list(self._by_count):
+            found = self._by_count[count].within(first, stop)
+            if found:
+                known += [(count, *one) for one in found]
+                self._take_out(count, first, stop)
+        if len(known) == 1 and known[0][1:] == (first, stop):  # the usual case: all failed as often before
+            self._put(known[0][0] + 1, first, stop)
+            return
         self._put(1, first, stop)
         for count, known_first, known_stop in known:
             self._take_out(1, known_first, known_stop)

@@ -91,6 +91,11 @@ class RangeSet:
             head.insert(i, first)
             self._tidy(at)
             return were
+        if at == to and i + 1 == j:  # one range grows or shrinks at one end
+            edge = head[i]
+            head[i] = stop if (i & 1) == present else first
+            lows[at] = head[0]
+            return edge - first if i & 1 else stop - edge
         edges = array("q", (first,) if i & 1 else ())
         if at == to:
             edges += head[i:j]
@@ -141,7 +146,8 @@ class RangeSet:
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         for chunk in self._chunks:
-            yield from zip(chunk[::2], chunk[1::2], strict=True)
+            for i in range(0, len(chunk), 2):  # not by slices: many want only the first few
+                yield chunk[i], chunk[i + 1]
 
     def __bool__(self) -> bool:
         return bool(self._chunks)

@@ -106,13 +106,13 @@ class Sharing(Generic[C]):
 
         Nobody gets more than its credit; credit below 0 is unlimited.
         """
-        if self.mode != "shared":
-            active = self._active
-            if active is None or active in self._paused:
+        if self.mode != "shared" or len(self._priorities) == 1:
+            only = self._active if self.mode != "shared" else next(iter(self._priorities))
+            if only is None or only in self._paused:
                 return []
-            most = credit(active)
+            most = credit(only)
             share = ready if most < 0 else min(most, ready)
-            return [(active, share)] if share > 0 else []
+            return [(only, share)] if share > 0 else []
         shares: list[tuple[C, int]] = []
         for level in self._levels.values():
             if ready <= 0:
