@@ -18,7 +18,7 @@ from mainstem.broker.partition import Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.queues import Queues
-from mainstem.broker.queues.deltas import AckDelta, TopologyDelta
+from mainstem.broker.queues.deltas import AckDelta, DelayDelta, TopologyDelta
 from mainstem.broker.reading import Reading
 from mainstem.broker.sinks import STAGING, SinkDelta, SinkPublisher, Sinks
 from mainstem.broker.store import Part, Rebuild, Section, Store, part
@@ -105,6 +105,7 @@ class Broker:
             Section.ACCESS: part(self.access, AccessDelta),
             Section.SINKS: part(self._sinks, SinkDelta),
             Section.ACKS: part(self.queues.ack_book, AckDelta),
+            Section.DELAYS: part(self.queues.delay_book, DelayDelta),
         }
         self.meters = Meters()
         self._lock: object = None

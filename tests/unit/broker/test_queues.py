@@ -306,3 +306,52 @@ def test_acks_pending_when_the_broker_stops_are_kept(tmp_path: Path) -> None:
         await asyncio.sleep(0)
 
     run(tmp_path, first, second)
+
+
+def test_a_delayed_message_comes_when_it_is_due_and_survives_a_restart(tmp_path: Path) -> None:
+    def hold(queues: Queues, body: bytes, ms_ahead: int) -> None:
+        gathered = queues.gather_delayed(queues.now_ms() + ms_ahead)
+        add(gathered, body, "work")
+
+    async def first(queues: Queues, ns: Namespace) -> None:
+        queue = await declare(queues, ns, "work")
+        hold(queues, b"later", 120)
+        hold(queues, b"sooner", 40)
+        hold(queues, b"next year", 365 * 86_400_000)
+        hold(queues, b"never", 90 * 86_400_000)
+        await on_disk(queues)
+        assert queue.ready == 0
+        await eventually(lambda: queue.ready == 2)
+        assert await take_all(queue) == [b"sooner", b"later"]
+        waiting = await queues.delays.pending(10)
+        assert [(one.exchange, one.keys, one.size) for one in waiting] == [
+            ("", ["work"], 5),
+            ("", ["work"], 9),
+        ]
+        assert await queues.delays.cancel(waiting[0].id)
+        assert not await queues.delays.cancel(waiting[0].id)
+        queue.ack(0, 0, 2)
+        hold(queues, b"overdue at start", 5)
+        await on_disk(queues)
+
+    async def second(queues: Queues, ns: Namespace) -> None:
+        queue = ns.queues["work"]
+        await eventually(lambda: queue.ready == 1)
+        assert await take_all(queue) == [b"overdue at start"]
+        (left,) = await queues.delays.pending(10)
+        assert left.size == 9
+
+    run(tmp_path, first, second)
+
+
+def test_a_message_that_expires_goes_from_a_queue_without_consumers(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queue = await declare(queues, ns, "work", dead_letter_exchange="", dead_letter_key="dead")
+        dead = await declare(queues, ns, "dead")
+        add(queues.gather(queues.route(ns, "", ("work",))), b"a", "work", expires_ms=queues.now_ms() + 20)
+        await eventually(lambda: dead.ready == 1)
+        assert queue.ready == 0
+        found = await dead.get()
+        assert found is not None, "it does not expire again where it came to"
+
+    run(tmp_path, act)

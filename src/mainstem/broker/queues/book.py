@@ -89,6 +89,9 @@ class QueueBook:
             self.lanes[lane.partition.id] = lane
         self.namespaces[made.namespace].queues[made.spec.name] = queue
 
+    def queue_of(self, lane: QueueLane) -> Queue | None:
+        return self.queues.get(lane.partition.id - lane.index)
+
     def _remove_queue(self, queue_id: int) -> None:
         queue = self.queues.pop(queue_id, None)
         if queue is None:

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from mainstem.broker.queues.bodies import Body, find_body
 from mainstem.broker.queues.deltas import Acked
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.opened import OpenBatch
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.store import Section, Store
-from mainstem.kernel.log.entries import Entry, LinkEntry
-from mainstem.kernel.log.layout import Link, Overlay, pack_overlay, unpack_overlay
-from mainstem.kernel.log.log import Log
+from mainstem.kernel.log.entries import Entry
 from mainstem.model.errors import BodyGone, DiskFull, UnknownExchange
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Clock
@@ -48,15 +47,12 @@ class Grave(NamedTuple):
     reason: str
 
 
-class Body(NamedTuple):
-    """Where the body of a message lies: record number `first` of it, and what is laid over it already."""
+class Around(Protocol):
+    """What is needed of the queues."""
 
-    file_id: int
-    position: int
-    size: int
-    first: int
-    overlay: Headers
-    max_timestamp_ms: int
+    def find_namespace(self, name: str) -> Namespace | None: ...
+
+    def headers_of(self, headers: Mapping[str, bytes | None]) -> Mapping[str, object] | None: ...
 
 
 class DeadLetters:
@@ -66,13 +62,13 @@ class DeadLetters:
         self,
         store: Store,
         clock: Clock,
-        find: Callable[[str], Namespace | None],
+        around: Around,
         flush_acks: Callable[[], None],
     ) -> None:
         self._store = store
         self._flush_acks = flush_acks
         self._clock = clock
-        self._find = find
+        self._around = around
         self._graves: deque[Grave] = deque()
         self._task: asyncio.Task[None] | None = None
         self.buried = 0
@@ -102,10 +98,15 @@ class DeadLetters:
 
     async def _bury(self, grave: Grave) -> None:
         first = grave.first
-        while first < grave.stop:
+        while first < grave.stop and self._is_there(grave.queue):
             batch = await self._opened(grave.lane, first)
             stop = min(grave.stop, batch.stop)
             first = await self._bury_alike(grave, batch, first, stop)
+
+    def _is_there(self, queue: Queue) -> bool:
+        """Not deleted meanwhile, with all that was in it."""
+        namespace = self._around.find_namespace(queue.namespace)
+        return namespace is not None and namespace.queues.get(queue.name) is queue
 
     async def _opened(self, lane: QueueLane, offset: int) -> OpenBatch:
         kept = lane.reader.kept(offset)
@@ -125,47 +126,19 @@ class DeadLetters:
         while until < stop and _fate(batch.headers(until - batch.base_offset)) == alike:
             until += 1
         while True:
-            body, upto = await self._find_body(grave.lane, first, until)
+            body, upto = await find_body(self._store, grave.lane, first, until)
             try:
                 self._commit(grave, first, upto, body, batch.came_ms(at, headers), headers)
             except BodyGone:  # a merge moved it just now
                 continue
             return upto
 
-    async def _find_body(self, lane: QueueLane, first: int, stop: int) -> tuple[Body, int]:
-        found: tuple[Body, int] = await self._store.in_reader(
-            self._store.log.while_files_change, lambda: self._body(lane, first, stop)
-        )
-        return found
-
-    def _body(self, lane: QueueLane, first: int, stop: int) -> tuple[Body, int]:
-        """Where they lie, and how many of them lie there together. In a reader thread."""
-        log: Log = self._store.log
-        place = log.places(lane.partition.id, first, 1, lane.partition.high_watermark, wait=True)[0]
-        stop = min(stop, place.last + 1)
-        if not place.link:
-            top_ms = log.reader.header(place).max_timestamp_ms
-            return Body(place.file_id, place.position, place.size, first - place.base, (), top_ms), stop
-        link = log.reader.link(place, True)
-        overlay = unpack_overlay(link.overlay).headers
-        return (
-            Body(
-                link.body_file,
-                link.body_position,
-                link.body_size,
-                link.first + first - place.base,
-                overlay,
-                link.max_timestamp_ms,
-            ),
-            stop,
-        )
-
     def _commit(
         self, grave: Grave, first: int, stop: int, body: Body, came_ms: int, headers: dict[str, bytes | None]
     ) -> None:
         queue, lane, options = grave.queue, grave.lane, grave.queue.spec.options
         exchange, key = split_route(headers.get("route"))
-        keys = _keys(headers, key)
+        keys = keys_of(headers, key)
         now_ms = self._clock.now_ms()
         own = headers.get("expires")
         ttl = str(int.from_bytes(own, "big") - came_ms) if own else None
@@ -182,29 +155,19 @@ class DeadLetters:
             ("since", now_ms.to_bytes(8, "big")),
         )
         count = stop - first
-        entries: list[Entry] = []
         lanes = [found.lanes[min(lane.index, len(found.lanes) - 1)] for found in names]
-        for offset_lane in lanes:
-            partition = offset_lane.partition
-            link = Link(
-                partition.next_offset,
-                body.file_id,
-                body.position,
-                body.size,
-                body.first,
-                count,
-                body.max_timestamp_ms,
-                pack_overlay(Overlay(overlay)),
-                partition.leader_epoch,
-            )
-            entries.append(LinkEntry(partition.id, link))
+        before = [target_lane.partition.next_offset for target_lane in lanes]
+        entries: list[Entry] = [body.link_to(target_lane, count, overlay) for target_lane in lanes]
         acked = Acked(((lane.partition.id, ((first, stop),)),))
         self._flush_acks()  # what was acknowledged before may move the floor with this
-        self._store.commit_together(
-            [(Section.ACKS, acked)], entries, essential=True, then=lambda: lane.trim(floor)
-        )
-        for offset_lane in lanes:
-            offset_lane.partition.next_offset += count
+        try:
+            self._store.commit_together(
+                [(Section.ACKS, acked)], entries, essential=True, then=lambda: lane.trim(floor)
+            )
+        except BaseException:
+            for target_lane, next_offset in zip(lanes, before, strict=True):
+                target_lane.partition.next_offset = next_offset
+            raise
         lane.state.ack(first, stop)
         floor = lane.state.floor
         self.buried += count
@@ -218,11 +181,11 @@ class DeadLetters:
         deaths: list[Death],
     ) -> list[Queue]:
         """Queues that get it. One where it was before comes again only if somebody refused it on the way."""
-        namespace = self._find(queue.namespace)
+        namespace = self._around.find_namespace(queue.namespace)
         if namespace is None:
             return []
         try:
-            names = namespace.router.route(exchange, keys, None)
+            names = namespace.router.route(exchange, keys, self._around.headers_of(headers))
         except UnknownExchange:
             return []
         return [namespace.queues[name] for name in sorted(names) if not _is_cycle(name, deaths)]
@@ -256,7 +219,7 @@ def _is_cycle(queue: str, deaths: list[Death]) -> bool:
     return False
 
 
-def _keys(headers: dict[str, bytes | None], key: str) -> list[str]:
+def keys_of(headers: Mapping[str, bytes | None], key: str) -> list[str]:
     """All keys that it was published with; the header `keys` is there if that was more than one."""
     several = headers.get("keys")
     return msgspec.msgpack.decode(several, type=list[str]) if several else [key]

@@ -90,3 +90,21 @@ class LaneState(msgspec.Struct, array_like=True, tag=3, frozen=True):
 
 
 AckDelta = Acked | Delivering | LaneState
+
+
+class Held(msgspec.Struct, array_like=True, tag=1, frozen=True):
+    """Messages from offset `base` of a lane of delays on become due at these times."""
+
+    lane: int
+    base: int
+    due_ms: tuple[int, ...]
+
+
+class HeldMany(msgspec.Struct, array_like=True, tag=2, frozen=True):
+    """For snapshots: ids of timers and when they are due."""
+
+    ids: tuple[int, ...]
+    due_ms: tuple[int, ...]
+
+
+DelayDelta = Held | HeldMany

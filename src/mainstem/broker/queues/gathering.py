@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
+from mainstem.broker.queues.deltas import Held
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section
-from mainstem.kernel.log.entries import BatchEntry, Entry, LinkEntry
+from mainstem.kernel.log.entries import BatchEntry, DeltaEntry, Entry, LinkEntry
 from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.layout import LINK_BYTES, Link
 from mainstem.kernel.log.log import Log
@@ -29,7 +32,7 @@ FULL_COUNT = 8192
 class Gathered:
     """Messages of this turn for one set of lanes. Who adds records to `out` says so with `added`."""
 
-    __slots__ = ("count", "expiring", "lanes", "now_ms", "out")
+    __slots__ = ("count", "due_ms", "expiring", "lanes", "now_ms", "on_held", "out")
 
     def __init__(self, lanes: tuple[QueueLane, ...], now_ms: int) -> None:
         self.lanes = lanes
@@ -37,6 +40,8 @@ class Gathered:
         self.out = bytearray(BATCH_OVERHEAD)
         self.count = 0
         self.expiring = False  # some have a time to live of their own
+        self.due_ms: list[int] = []  # of messages that are held back, one for each
+        self.on_held: Callable[[Held], None] | None = None
 
     @property
     def full(self) -> bool:
@@ -78,12 +83,21 @@ class Gathered:
         return finish_batch(self.out, base, partition.leader_epoch, self.count, self.now_ms), base
 
     def append_to(self, log: Log) -> None:
-        if len(self.lanes) == 1:
+        if self.on_held is not None:
+            self._hold(log, self.on_held)
+        elif len(self.lanes) == 1:
             lane = self.lanes[0]
             batch, base = self._placed(lane)
             log.append_batch(lane.partition.id, batch, base, base + self.count - 1, self.now_ms, None)
         else:
             log.append_atomic(self.entries(), None)
+
+    def _hold(self, log: Log, on_held: Callable[[Held], None]) -> None:
+        """The messages and their times in one frame."""
+        lane = self.lanes[0]
+        held = Held(lane.index, lane.partition.next_offset, tuple(self.due_ms))
+        delta = DeltaEntry(Section.DELAYS, msgspec.msgpack.encode(held))
+        log.append_atomic([*self.entries(), delta], lambda _: on_held(held))
 
 
 class Gathering:
@@ -128,6 +142,7 @@ class Gatherer:
         self._planned = False
         self.messages = 0
         self.on_room: Callable[[str | None], None] = lambda _why: None
+        self.on_expiring: Callable[[tuple[QueueLane, ...]], None] = lambda _lanes: None
 
     def gather(self, route: Route, priority: int = 0) -> Gathered:
         if not self._planned:
@@ -167,6 +182,8 @@ class Gatherer:
             self.on_room(None)
         for one in groups:
             self.messages += one.count
+            if one.expiring:
+                self.on_expiring(one.lanes)
             one.append_to(self._log)
         if told:
             self._log.append_delta(Section.NOTHING, b"", lambda _: _call_all(told))

@@ -14,12 +14,15 @@ from mainstem.broker.queues.acks import AckKeeper
 from mainstem.broker.queues.book import AckBook, QueueBook
 from mainstem.broker.queues.care import QueueCare
 from mainstem.broker.queues.dead_letters import DeadLetters, Grave
+from mainstem.broker.queues.delays import LANES as DELAY_LANES
+from mainstem.broker.queues.delays import DelayBook, Delays
 from mainstem.broker.queues.deltas import QueueMade
 from mainstem.broker.queues.gathering import Gathered, Gatherer
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
+from mainstem.broker.queues.spec import QueueOptions, QueueSpec
 from mainstem.broker.queues.topology import Topology
 from mainstem.broker.queues.work import Work
 from mainstem.broker.store import Store
@@ -32,6 +35,7 @@ events = get_log(__name__)
 
 # Routes that are remembered; beyond it they are looked up anew.
 MAX_ROUTES = 100_000
+DELAYS_NAMESPACE = "\0"
 
 
 class Queues:
@@ -44,12 +48,16 @@ class Queues:
     _gatherer: Gatherer
     _dead: DeadLetters
     _care: QueueCare
+    delays: Delays
 
     def __init__(self, topics: Topics, clock: Clock) -> None:
         self._topics = topics
         self._clock = clock
         self.book = QueueBook(topics, self._new_queue)
         self.ack_book = AckBook(self.book)
+        self.delay_book = DelayBook()
+        # How to read the headers of a message, by the name of the record header that has them.
+        self.header_readers: dict[str, Callable[[bytes], Mapping[str, object]]] = {}
         self._routes: dict[tuple[str, str, tuple[str, ...]], Route] = {}
         self._routes_version = -1
         self._woken: list[Queue] = []
@@ -66,7 +74,8 @@ class Queues:
         self.acks = AckKeeper(store)
         self._gatherer = Gatherer(self.log, self._clock.now_ms, self.acks.flush)
         self._gatherer.on_room = self._set_blocked
-        self._dead = DeadLetters(store, self._clock, self.book.namespaces.get, self.acks.flush)
+        self._gatherer.on_expiring = self._watch_expiry
+        self._dead = DeadLetters(store, self._clock, self, self.acks.flush)
         self._care = QueueCare(self._clock, self._delete)
         self.topology.on_made = self._care.take_on
         await self.topology.drop_transient()
@@ -74,9 +83,18 @@ class Queues:
             for lane in queue.lanes:
                 lane.settle()
             self._care.take_on(queue)
+        self.delays = Delays(store, self.delay_book, self._clock, self)
+        self.delays.use(await self._delay_queue())
+
+    async def _delay_queue(self) -> Queue:
+        """Its namespace has a name that no client can say."""
+        namespace = await self.topology.add_namespace(DELAYS_NAMESPACE)
+        options = QueueOptions(max_priority=DELAY_LANES - 1)
+        return await self.topology.declare_queue(namespace, QueueSpec("delays", options=options))
 
     async def close(self) -> None:
         """What was acknowledged in memory goes to disk with the rest."""
+        await self.delays.close()
         await self._dead.close()
         self._gatherer.flush()
         self.acks.flush()
@@ -113,6 +131,10 @@ class Queues:
         """Where to put messages of this turn for a route that leads somewhere."""
         return self._gatherer.gather(route, priority)
 
+    def gather_delayed(self, due_ms: int) -> Gathered:
+        """Where to put one message that is published at a later time, with its namespace in `space`."""
+        return self.delays.gather(self._gatherer, due_ms)
+
     def after_disk(self, call: Callable[[], None], refused: Callable[[], None] | None = None) -> None:
         self._gatherer.after_disk(call, refused)
 
@@ -136,6 +158,26 @@ class Queues:
             self.blocked = why
             for call in list(self.on_blocked):
                 call(why)
+
+    # --- what dead letters and delays need -------------------------------------------------------
+
+    def find_namespace(self, name: str) -> Namespace | None:
+        return self.book.namespaces.get(name)
+
+    def headers_of(self, headers: Mapping[str, bytes | None]) -> Mapping[str, object] | None:
+        """As the protocol that published a message means them."""
+        for name, read in self.header_readers.items():
+            raw = headers.get(name)
+            if raw is not None:
+                return read(raw)
+        return None
+
+    def _watch_expiry(self, lanes: tuple[QueueLane, ...]) -> None:
+        for lane in lanes:
+            queue = self.book.queue_of(lane)
+            if queue is not None and not queue.may_expire:
+                queue.may_expire = True
+                self._care.take_on(queue)
 
     # --- for queues (Host) -----------------------------------------------------------------------
 

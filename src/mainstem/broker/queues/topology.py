@@ -64,7 +64,7 @@ class Topology:
 
     def namespace(self, name: str) -> Namespace:
         found = self.book.namespaces.get(name)
-        if found is None:
+        if found is None or name.startswith("\0"):  # those are the broker's own
             raise UnknownNamespace(f"there is no namespace {name!r}")
         return found
 

@@ -76,6 +76,11 @@ class Lane:
         """The attempts of all that have any, for a snapshot."""
         return self._attempts.dump() if self._attempts else {}
 
+    def is_acked(self, offset: int) -> bool:
+        if offset >= self._next:
+            return offset in self._ahead
+        return offset not in self._held and offset not in self._returned
+
     def acked(self) -> Iterator[tuple[int, int]]:
         """The acked ranges above the floor, ascending. Do not change the lane meanwhile."""
         at = self.floor
