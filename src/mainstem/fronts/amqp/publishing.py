@@ -1,0 +1,187 @@
+"""basic.publish: a run of messages for one place is routed once and written straight into the turn's batch.
+
+Messages with a priority, an expiration or headers are looked at one by one. A message that must be seen to
+arrive (mandatory) and reaches no queue goes back before it is confirmed; any message is confirmed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mainstem.broker.queues import ExchangeSpec, Route, is_delayed
+from mainstem.fronts.amqp.codes import NO_ROUTE, as_amqp, not_implemented, precondition, refused
+from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
+from mainstem.model.errors import UnknownExchange
+from mainstem.model.record import Headers
+from mainstem.wire.amqp import properties as props
+from mainstem.wire.amqp.deliver import encode_return
+from mainstem.wire.amqp.methods import append_nack
+from mainstem.wire.amqp.scan import Publishes, encode_record, encode_records
+
+if TYPE_CHECKING:
+    from mainstem.fronts.amqp.channel import Channel
+
+# Properties for which a message is looked at on its own, beside those that `Publishes.plain` knows.
+_LOOKED_AT = props.REPLY_TO | props.USER_ID
+_NO_HEADERS: Headers = ()
+
+
+def publish(channel: Channel, run: Publishes) -> None:
+    """Raises AmqpError; what was published before the message at fault is."""
+    if run.immediate:
+        raise not_implemented("immediate=true")
+    session = channel.connection.session
+    exchange = run.exchange
+    spec = session.namespace.exchanges.get(exchange)
+    if spec is None:
+        raise as_amqp(UnknownExchange(exchange), session.resource("exchange", exchange))
+    session.require("write", "exchange", exchange)
+    if spec.internal:
+        raise refused(f"cannot publish to internal {session.resource('exchange', exchange)}")
+    if run.plain and not run.present & _LOOKED_AT and (exchange or not run.key.startswith(PREFIX)):
+        _publish_plain(channel, run, exchange)
+    else:
+        for index in range(run.count):
+            _publish_one(channel, run, index, spec)
+
+
+def _publish_plain(channel: Channel, run: Publishes, exchange: str) -> None:
+    """All of a run at once: they have the same way to go."""
+    session = channel.connection.session
+    queues = session.queues
+    route = queues.route(session.namespace, exchange, (run.key,), None)
+    count = run.count
+    if not route.queues:
+        if run.mandatory:
+            for index in range(count):
+                _send_back(channel, run, index)
+        _count(channel, count)
+        return
+    if route.limited and queues.refuses(route):
+        for index in range(count):  # some of them may fit
+            _place(channel, run, index, route, 0)
+        return
+    transaction = channel.transaction
+    if transaction is None:
+        gathered = queues.gather(route)
+    else:
+        transaction.grow(run.bytes)
+        gathered = transaction.gather(route)
+    encode_records(gathered.out, gathered.count, run, 0, count)
+    gathered.added(count)
+    _count(channel, count)
+
+
+def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpec) -> None:
+    session = channel.connection.session
+    raw = run.properties(index)
+    wanted = props.read(raw)
+    if wanted.user_id is not None and wanted.user_id != session.user:
+        raise precondition(
+            f"user_id property set to '{wanted.user_id}' but authenticated user was '{session.user}'"
+        )
+    if wanted.reply_to == REPLY_TO:
+        if not channel.reply_address:
+            raise precondition("fast reply consumer does not exist")
+        raw = props.with_reply_to(raw, channel.reply_address)
+    keys = (run.key, *wanted.cc, *wanted.bcc)
+    if wanted.bcc:
+        raw = props.without_bcc(raw)
+    if not spec.name and any(key.startswith(PREFIX) for key in keys):
+        _reply(channel, run, index, keys, raw)
+        keys = tuple(key for key in keys if not key.startswith(PREFIX))
+        if not keys:
+            _count(channel, 1)
+            return
+    headers = _NO_HEADERS
+    now_ms = session.broker.clock.now_ms()
+    if wanted.expiration_ms is not None:
+        headers = (("expires", (now_ms + wanted.expiration_ms).to_bytes(8, "big")),)
+    if wanted.delay_ms is not None and wanted.delay_ms > 0 and is_delayed(spec):
+        record = bytearray()
+        encode_record(record, 0, run, index, raw, headers)
+        due_ms = now_ms + wanted.delay_ms
+        schedule = partial(session.queues.schedule, session.namespace, spec.name, keys, due_ms, bytes(record))
+        if channel.transaction is None:
+            schedule()
+        else:
+            channel.transaction.later.append(schedule)
+        _count(channel, 1)
+        return
+    table = None
+    if wanted.headers and session.namespace.router.depends_on_headers(spec.name):
+        table = props.headers(raw)
+    route = session.queues.route(session.namespace, spec.name, keys, table)
+    if not route.queues:
+        if run.mandatory:
+            _send_back(channel, run, index)
+        _count(channel, 1)
+        return
+    _place(channel, run, index, route, wanted.priority or 0, raw, headers)
+
+
+def _place(
+    channel: Channel,
+    run: Publishes,
+    index: int,
+    route: Route,
+    priority: int,
+    raw: bytes | None = None,
+    headers: Headers = _NO_HEADERS,
+) -> None:
+    """One message to its queues, unless one of them is full and does not take it."""
+    queues = channel.connection.session.queues
+    transaction = channel.transaction
+    if route.limited and queues.refuses(route):
+        if transaction is not None:
+            transaction.failed = True
+        elif channel.confirming:
+            channel.published += 1
+            append_nack(channel.connection.out, channel.number, channel.published, False)
+            channel.connection.nacked(channel)
+        return
+    if transaction is None:
+        gathered = queues.gather(route, priority)
+    else:
+        transaction.grow(run.body_size(index))
+        gathered = transaction.gather(route, priority)
+    if raw is None:
+        encode_records(gathered.out, gathered.count, run, index, index + 1)
+    else:
+        encode_record(gathered.out, gathered.count, run, index, raw, headers)
+    gathered.added(1)
+    _count(channel, 1)
+
+
+def _count(channel: Channel, count: int) -> None:
+    """Confirmed once the turn is on disk."""
+    if channel.confirming:
+        channel.published += count
+        channel.connection.to_confirm.add(channel)
+
+
+def _send_back(channel: Channel, run: Publishes, index: int) -> None:
+    connection = channel.connection
+    out = connection.out if channel.transaction is None else channel.transaction.returns
+    encode_return(out, connection.session.frame_max, NO_ROUTE, "NO_ROUTE", run, index)
+    if channel.transaction is None:
+        connection.flush_soon()
+    else:
+        channel.transaction.grow(run.body_size(index))
+
+
+def _reply(channel: Channel, run: Publishes, index: int, keys: tuple[str, ...], raw: bytes) -> None:
+    """To the channels that asked; where nobody waits any more it goes back, if it must be seen to arrive."""
+    replies = channel.connection.session.listener.replies
+    asking = {replies.find(key) for key in keys if key.startswith(PREFIX)} - {None}
+    if not asking and run.mandatory:
+        _send_back(channel, run, index)
+    body = run.body(index)
+    for asked in asking:
+        assert asked is not None
+        send = partial(asked.reply, run.route, raw, body)
+        if channel.transaction is None:
+            send()
+        else:
+            channel.transaction.later.append(send)
