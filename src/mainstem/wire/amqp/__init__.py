@@ -5,8 +5,8 @@ Hot, compiled where possible, work per run of messages:
     scan.py       Scanner(frame_max, channel_max, max_body_bytes)      one for each connection
                   .scan(buffer: bytearray, start, end) -> (used up to, events)
                   .forget(channel)  .heartbeats  .held_bytes
-                  events: Publishes, Acks, Method, Refused
-                  encode_records(out, first_index, publishes, i, j)
+    events.py     Publishes, Acks, Method, Refused
+    records.py    encode_records(out, first_index, publishes, i, j)
                   encode_record(out, index, publishes, i, properties, headers)
     deliver.py    Deliveries(channel, consumer_tag, frame_max, with_offset=False)      one for each consumer
                   .encode(out, delivery_tag, again, batch, first, stop) -> next delivery tag
@@ -20,6 +20,8 @@ Everything else, one message or method at a time:
     methods.py    decode(payload) -> pamqp frame; append(out, channel, frame); append_ack, append_nack
     properties.py read(raw) -> Wanted; headers(raw); patch(raw, ...); without_bcc; with_reply_to
     convert.py    to_amqp(headers, timestamp_ms), to_kafka(raw): the table between the two protocols
+    dead.py       with_deaths(raw, deaths): the x-death of a dead letter
+    aside.py      messages that do not lie in one piece
     tables.py     field tables as raw entries, so that a value nobody touches keeps its type
     errors.py     AmqpError
 """
