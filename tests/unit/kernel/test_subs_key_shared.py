@@ -70,6 +70,12 @@ def test_without_credit_the_keys_of_a_consumer_wait_and_others_go_on():
     assert given["b"] == [key for key in keys if key not in of_a]
 
 
+def test_credit_is_asked_once_so_that_none_of_a_key_overtakes():
+    sharing = shared("a")
+    answers = iter([0, 5])
+    assert sharing.split([1, 1], lambda _: next(answers)) == []
+
+
 def test_keys_of_one_that_left_wait_until_it_gave_back():
     sharing = shared("a", "b")
     key = next(key for key in range(100) if sharing.consumer_of(key) == "a")

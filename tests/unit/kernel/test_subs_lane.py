@@ -124,6 +124,16 @@ def test_after_a_start_what_was_delivered_before_comes_again_and_says_so():
     assert lane.take(100) == [Run(2, 5, True), Run(7, 10, True), Run(10, 20, False)]
 
 
+def test_what_is_restored_is_cut_at_the_floor():
+    lane = Lane()
+    lane.restore(5, [(2, 4), (3, 7), (9, 10)], 0, {1: 2, 6: 1, 7: 3, 9: 1})
+    assert lane.end == 10
+    assert state(lane) == (7, 2, 0)
+    assert lane.failed() == {7: 3}
+    assert list(lane.acked()) == [(9, 10)]
+    assert lane.take(5) == [Run(7, 9, False)]
+
+
 def test_a_seek_back_delivers_again():
     lane = Lane(end=10)
     lane.take(6)

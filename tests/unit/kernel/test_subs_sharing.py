@@ -59,6 +59,19 @@ def test_a_paused_one_gets_nothing_until_it_resumes():
     assert sharing.split(4, unlimited) == [("b", 4)]
     sharing.resume("a")
     assert dict(sharing.split(4, unlimited)) == {"a": 2, "b": 2}
+    sharing.pause("a")
+    sharing.leave("a")
+    sharing.join("a")
+    assert dict(sharing.split(4, unlimited)) == {"a": 2, "b": 2}
+
+
+def test_the_only_one_gets_up_to_its_credit():
+    sharing = shared("a")
+    assert sharing.split(5, unlimited) == [("a", 5)]
+    assert sharing.split(5, lambda _: 2) == [("a", 2)]
+    assert sharing.split(5, lambda _: 0) == []
+    sharing.pause("a")
+    assert sharing.split(5, unlimited) == []
 
 
 def test_few_messages_ask_few_consumers():
