@@ -47,8 +47,7 @@ class Aside:
         """A method where more of a message may be expected: only the end of the channel may come there."""
         if channel not in self._contents:
             return
-        if index not in (_MOST_BODY_BYTES = 1 << 30  # whatever the limit: sizes in a batch of records have 32 bits
-_CHANNEL_CLOSE, _CHANNEL_CLOSE_OK):
+        if index not in (_CHANNEL_CLOSE, _CHANNEL_CLOSE_OK):
             text = f"a method on channel {channel} where content was expected"
             raise AmqpError(505, text, index >> 16, index & 0xFFFF)
         self.forget(channel)
