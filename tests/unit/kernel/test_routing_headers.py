@@ -109,6 +109,18 @@ def test_a_common_header_does_not_hide_the_rare_one_a_binding_is_found_by():
     assert index._by_header.count(("kind", exact("order"))) <= 1
 
 
+def test_headers_that_no_binding_asks_for_are_not_looked_at():
+    router = Router(is_queue=bool)
+    router.add_exchange("e", "headers")
+    router.bind("e", Target("queue", "q"), "", {"a": 1})
+    router.bind("e", Target("queue", "r"), "", {"a": None, "b": None})
+    strange = {"a": 1, "other": {1, 2}}
+    assert router.route("e", [""], strange) == {"q"}
+    router.remove_queue("q")
+    router.remove_queue("r")
+    assert not router._exchanges["e"].index._asked
+
+
 def test_a_binding_asks_for_a_bounded_number_of_headers():
     router = Router(is_queue=bool)
     router.add_exchange("e", "headers")

@@ -145,6 +145,8 @@ def test_binding_twice_is_binding_once():
     assert router.bind("e", queue("q"), "k")
     assert router.bind("e", queue("q"), "l")
     assert len(router.bindings_of("q")) == 4
+    assert all(router.is_bound(binding) for binding in router.bindings_of("q"))
+    assert not router.is_bound(Binding("e", queue("q"), "m"))
     assert router.unbind("e", queue("q"), "k", {"n": True})
     assert not router.unbind("e", queue("q"), "k", {"n": True})
     assert not router.unbind("e", queue("q"), "m")

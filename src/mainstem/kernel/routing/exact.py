@@ -25,11 +25,11 @@ def exact(value: object, depth: int = 0) -> Exact:
     if isinstance(value, bytes | bytearray | memoryview):
         # Bytes that are no UTF-8 stay different from every text.
         return bytes(value).decode("utf-8", "surrogateescape")
-    if depth == MAX_DEPTH:
-        raise InvalidRequest(f"values lie in more than {MAX_DEPTH} tables or lists within each other")
-    if isinstance(value, Mapping):
-        return "table", frozenset((name, exact(one, depth + 1)) for name, one in value.items())
-    if isinstance(value, list | tuple):
+    if isinstance(value, Mapping | list | tuple):
+        if depth == MAX_DEPTH:
+            raise InvalidRequest(f"more than {MAX_DEPTH} tables or lists within each other")
+        if isinstance(value, Mapping):
+            return "table", frozenset((name, exact(one, depth + 1)) for name, one in value.items())
         return "list", tuple(exact(one, depth + 1) for one in value)
     if isinstance(value, Hashable):
         return kind, value

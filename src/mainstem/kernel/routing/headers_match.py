@@ -10,6 +10,7 @@ with it: `any` stands under each of its headers, `all` under the rarest.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -35,11 +36,12 @@ class Wanted(NamedTuple):
 
 
 class Headers:
-    __slots__ = ("_always", "_by_header", "_never")
+    __slots__ = ("_always", "_asked", "_by_header", "_never")
     varies: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._by_header = MultiMap[Header, Wanted]()
+        self._asked = Counter[str]()  # names that bindings ask for: the others need no look
         self._always: dict[Binding, None] = {}  # `all` of nothing
         self._never: dict[Binding, None] = {}  # `any` of nothing
 
@@ -49,6 +51,7 @@ class Headers:
 
     def add(self, binding: Binding) -> None:
         one = wanted(binding)
+        self._asked.update(name for name, _ in one.headers)
         if not one.headers:
             (self._never if one.any_will_do else self._always)[binding] = None
         elif one.any_will_do:
@@ -63,13 +66,17 @@ class Headers:
         self._always.pop(binding, None)
         for header in one.headers:
             self._by_header.discard(header, one)
+            self._asked[header[0]] -= 1
+            if not self._asked[header[0]]:
+                del self._asked[header[0]]
 
     def match(self, keys: Sequence[str], headers: Mapping[str, object]) -> Iterable[Binding]:
         yield from self._always
         there: set[Header] = set()
         for name, value in headers.items():
-            there.add((name, PRESENT))
-            there.add((name, exact(value)))
+            if name in self._asked:
+                there.add((name, PRESENT))
+                there.add((name, exact(value)))
         for header in there:
             for one in self._by_header.get(header):
                 if one.any_will_do or there.issuperset(one.headers):

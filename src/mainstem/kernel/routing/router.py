@@ -116,10 +116,13 @@ class Router:
         """False if it was not bound like that."""
         given = Arguments(arguments) if arguments else NO_ARGUMENTS
         binding = Binding(source, Target(*target), key, given)
-        if not self._by_target(binding).contains(binding.target.name, binding):
+        if not self.is_bound(binding):
             return False
         self._drop(binding)
         return True
+
+    def is_bound(self, binding: Binding) -> bool:
+        return self._by_target(binding).contains(binding.target.name, binding)
 
     def remove_queue(self, name: str) -> list[Binding]:
         """All bindings to a queue go; they are returned, so that sources left without any can go too."""

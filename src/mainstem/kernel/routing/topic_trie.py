@@ -31,14 +31,14 @@ class Node:
     The first step onwards has fields of its own, because most nodes have only one and a dict is dear.
     """
 
-    __slots__ = ("child", "loops", "more", "pattern", "word")
+    __slots__ = ("child", "more", "pattern", "word")
+    loops: ClassVar[bool] = False
 
-    def __init__(self, loops: bool) -> None:
+    def __init__(self) -> None:
         self.word: str | None = None
         self.child: Node | None = None
         self.more: dict[str, Node] | None = None
         self.pattern: str | None = None  # the whole of it, where one ends
-        self.loops = loops  # it was reached by `#`, and stays reached whatever word comes
 
     def step(self, word: str) -> Node | None:
         if self.word == word:
@@ -49,7 +49,7 @@ class Node:
         there = self.step(word)
         if there is not None:
             return there
-        node = Node(loops=word == ANY_WORDS)
+        node = LoopingNode() if word == ANY_WORDS else Node()
         if self.word is None:
             self.word, self.child = word, node
         elif self.more is None:
@@ -71,13 +71,20 @@ class Node:
         return self.word is None and self.more is None and self.pattern is None
 
 
+class LoopingNode(Node):
+    """Was reached by `#`, and stays reached whatever word comes."""
+
+    __slots__ = ()
+    loops: ClassVar[bool] = True
+
+
 class Topic:
     __slots__ = ("_by_key", "_root")
     varies: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._by_key = MultiMap[str, Binding]()
-        self._root = Node(loops=False)  # of the patterns with wildcards
+        self._root = Node()  # of the patterns with wildcards
 
     def check(self, binding: Binding) -> None:
         if binding.key.count(".") >= MAX_WORDS:
