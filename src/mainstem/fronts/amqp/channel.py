@@ -11,8 +11,8 @@ from mainstem.fronts.amqp.codes import PRECONDITION_FAILED
 from mainstem.fronts.amqp.unacked import Held, Unacked
 from mainstem.wire.amqp.deliver import Deliveries
 from mainstem.wire.amqp.errors import AmqpError
+from mainstem.wire.amqp.events import ACK, DROP, Acks
 from mainstem.wire.amqp.methods import append
-from mainstem.wire.amqp.scan import ACK, DROP, Acks
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.connection import Connection
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 class Channel:
     __slots__ = (
         "_reply_consumer",
-        "acked",
         "confirmed",
         "confirming",
         "connection",
         "consumers",
         "in_flight",
+        "is_ahead",
         "is_closing",
         "last_queue",
         "next_tag",
@@ -57,7 +57,7 @@ class Channel:
         self.confirmed = 0
         self.transaction: Transaction | None = None
         self.last_queue = ""  # declared last: what an empty name stands for
-        self.acked = False  # since the last answer
+        self.is_ahead = False  # of the disk: it published or acknowledged since the last answer
         self.reply_address = ""
         self.reply_tag = ""
         self._reply_consumer: Deliveries | None = None
@@ -78,7 +78,7 @@ class Channel:
             taken = found
         else:
             taken, missing = self.unacked.take(acks.first, acks.last)
-        self.acked = True
+        self.is_ahead = True
         if self.transaction is not None:
             self.transaction.settle(acks.kind, taken)
         else:

@@ -26,8 +26,9 @@ from mainstem.fronts.amqp.session import Listener, Session
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 from mainstem.wire.amqp.errors import AmqpError
+from mainstem.wire.amqp.events import Acks, Event, Method, Publishes, Refused
 from mainstem.wire.amqp.methods import HEARTBEAT, PROTOCOL_HEADER, append, append_ack, append_nack, decode
-from mainstem.wire.amqp.scan import Acks, Event, Method, Publishes, Refused, Scanner
+from mainstem.wire.amqp.scan import Scanner
 
 events = get_log(__name__)
 
@@ -272,8 +273,8 @@ class Connection(asyncio.BufferedProtocol):
         handler = HANDLERS.get(type(method))
         if handler is None:
             raise AmqpError(COMMAND_INVALID, "unimplemented method")
-        if channel.acked and method.synchronous:
-            self._wait_for(self._after_acks(channel, method), method, channel)
+        if channel.is_ahead and method.synchronous:
+            self._wait_for(self._after_disk(channel, method), method, channel)
             return
         answer = handler(channel, method)
         if isinstance(answer, Awaitable):
@@ -281,12 +282,17 @@ class Connection(asyncio.BufferedProtocol):
         elif answer is not None:
             append(self.out, number, answer)
 
-    async def _after_acks(self, channel: Channel, method: base.Frame) -> base.Frame | None:
-        """What a channel acknowledged is on disk before its next answer."""
-        channel.acked = False
-        await self.session.queues.acks.on_disk()
+    async def _after_disk(self, channel: Channel, method: base.Frame) -> base.Frame | None:
+        """What a channel published and acknowledged is on disk, and seen, before its next answer."""
+        await self._disk(channel)
         answer = HANDLERS[type(method)](channel, method)
         return await answer if isinstance(answer, Awaitable) else answer
+
+    async def _disk(self, channel: Channel) -> None:
+        channel.is_ahead = False
+        there: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.session.queues.after_disk(lambda: None if there.done() else there.set_result(None))
+        await there
 
     # --- methods that wait -----------------------------------------------------------------------
 
@@ -354,8 +360,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _leave_channel(self, channel: Channel) -> base.Frame:
         channel.close()
-        if channel.acked:
-            await self.session.queues.acks.on_disk()
+        if channel.is_ahead:
+            await self._disk(channel)
         self._tell_confirms(channel)
         self.channels.pop(channel.number, None)
         return commands.Channel.CloseOk()

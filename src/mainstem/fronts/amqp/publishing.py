@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mainstem.broker.queues import ExchangeSpec, Route, is_delayed
 from mainstem.fronts.amqp.codes import NO_ROUTE, as_amqp, not_implemented, precondition, refused
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
@@ -16,8 +18,9 @@ from mainstem.model.errors import UnknownExchange
 from mainstem.model.record import Headers
 from mainstem.wire.amqp import properties as props
 from mainstem.wire.amqp.deliver import encode_return
+from mainstem.wire.amqp.events import Publishes
 from mainstem.wire.amqp.methods import append_nack
-from mainstem.wire.amqp.scan import Publishes, encode_record, encode_records
+from mainstem.wire.amqp.records import encode_record, encode_records
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.channel import Channel
@@ -37,6 +40,7 @@ def publish(channel: Channel, run: Publishes) -> None:
     if spec is None:
         raise as_amqp(UnknownExchange(exchange), session.resource("exchange", exchange))
     session.require("write", "exchange", exchange)
+    channel.is_ahead = True
     if spec.internal:
         raise refused(f"cannot publish to internal {session.resource('exchange', exchange)}")
     if run.plain and not run.present & _LOOKED_AT and (exchange or not run.key.startswith(PREFIX)):
@@ -58,8 +62,8 @@ def _publish_plain(channel: Channel, run: Publishes, exchange: str) -> None:
                 _send_back(channel, run, index)
         _count(channel, count)
         return
-    if route.limited and queues.refuses(route):
-        for index in range(count):  # some of them may fit
+    if route.limited:  # each of them may be the last that fits
+        for index in range(count):
             _place(channel, run, index, route, 0)
         return
     transaction = channel.transaction
@@ -94,20 +98,17 @@ def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpe
         if not keys:
             _count(channel, 1)
             return
-    headers = _NO_HEADERS
+    delay_ms = wanted.delay_ms if wanted.delay_ms is not None and is_delayed(spec) else 0
     now_ms = session.broker.clock.now_ms()
+    headers = _NO_HEADERS
+    if len(keys) > 1:
+        headers = (("keys", msgspec.msgpack.encode(keys)),)
     if wanted.expiration_ms is not None:
-        headers = (("expires", (now_ms + wanted.expiration_ms).to_bytes(8, "big")),)
-    if wanted.delay_ms is not None and wanted.delay_ms > 0 and is_delayed(spec):
-        record = bytearray()
-        encode_record(record, 0, run, index, raw, headers)
-        due_ms = now_ms + wanted.delay_ms
-        schedule = partial(session.queues.schedule, session.namespace, spec.name, keys, due_ms, bytes(record))
-        if channel.transaction is None:
-            schedule()
-        else:
-            channel.transaction.later.append(schedule)
-        _count(channel, 1)
+        expires_ms = now_ms + max(delay_ms, 0) + wanted.expiration_ms
+        headers = (*headers, ("expires", expires_ms.to_bytes(8, "big")))
+    if delay_ms > 0:
+        headers = (*headers, ("space", session.namespace.name.encode()))
+        _hold_back(channel, run, index, now_ms + delay_ms, raw, headers)
         return
     table = None
     if wanted.headers and session.namespace.router.depends_on_headers(spec.name):
@@ -150,7 +151,28 @@ def _place(
         encode_records(gathered.out, gathered.count, run, index, index + 1)
     else:
         encode_record(gathered.out, gathered.count, run, index, raw, headers)
+        gathered.expiring = gathered.expiring or any(name == "expires" for name, _ in headers)
     gathered.added(1)
+    _count(channel, 1)
+
+
+def _hold_back(
+    channel: Channel, run: Publishes, index: int, due_ms: int, raw: bytes, headers: Headers
+) -> None:
+    """Written now, with its time; routed when it is due."""
+    queues = channel.connection.session.queues
+
+    def hold() -> None:
+        gathered = queues.gather_delayed(due_ms)
+        encode_record(gathered.out, gathered.count, run, index, raw, headers)
+        gathered.added(1)
+
+    if channel.transaction is None:
+        hold()
+    else:
+        run.keep()
+        channel.transaction.grow(run.body_size(index))
+        channel.transaction.held.append(hold)
     _count(channel, 1)
 
 

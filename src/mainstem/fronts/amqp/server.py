@@ -12,7 +12,9 @@ from mainstem.fronts.amqp.connection import Budget, Connection
 from mainstem.fronts.amqp.session import Listener
 from mainstem.fronts.amqp.tls_gate import TlsGate
 from mainstem.model.logs import get_log
+from mainstem.wire.amqp.convert import AMQP
 from mainstem.wire.amqp.errors import AmqpError
+from mainstem.wire.amqp.properties import headers
 
 events = get_log(__name__)
 
@@ -47,7 +49,9 @@ class AmqpServer:
         self._watch: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        listener.broker.queues.on_blocked.append(self._alarm)
+        queues = listener.broker.queues
+        queues.on_blocked.append(self._alarm)
+        queues.header_readers[AMQP] = headers
         gauge = listener.broker.meters.gauge("mainstem_amqp_connections", "Open connections", "listener")
         gauge.at(listener.name).read = lambda: len(self._connections)
 

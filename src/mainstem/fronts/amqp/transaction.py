@@ -9,7 +9,7 @@ from mainstem.broker.queues import Gathered, Route
 from mainstem.fronts.amqp.codes import RESOURCE_ERROR, precondition
 from mainstem.fronts.amqp.unacked import Held
 from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.scan import ACK
+from mainstem.wire.amqp.events import ACK
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.channel import Channel
@@ -27,6 +27,7 @@ class Transaction:
         self._settled: list[tuple[int, list[Held]]] = []
         self._bytes = 0
         self.returns = bytearray()  # frames that come before commit-ok
+        self.held: list[Callable[[], None]] = []  # messages for a later time
         self.later: list[Callable[[], None]] = []  # what has no part in the log
         self.failed = False  # a queue was full
 
@@ -50,6 +51,8 @@ class Transaction:
             if kind == ACK:
                 for held in taken:
                     self._work.ack(held.queue, held.lane, held.first, held.first_after)
+        for call in self.held:
+            call()
         await self._work.commit()
         settled, self._settled = self._settled, []
         for kind, taken in settled:

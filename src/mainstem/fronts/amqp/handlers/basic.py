@@ -14,7 +14,7 @@ from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
 from mainstem.fronts.amqp.unacked import Held
 from mainstem.model.errors import MainstemError, QueueInUse
 from mainstem.wire.amqp.deliver import GetOk, encode_get_ok
-from mainstem.wire.amqp.scan import REQUEUE
+from mainstem.wire.amqp.events import REQUEUE
 
 # Of one channel: a client with a bug asks for ever more.
 MAX_CONSUMERS = 16_384
