@@ -41,9 +41,9 @@ class OpenBatch:
     def header_list(self, span: Span) -> Headers:
         return record_loop.decode_headers(self.data, span[8], span[1])
 
-    def body_bytes(self, first: int, stop: int) -> int:
-        """Of records first..stop, by their number in the batch."""
-        return sum(max(span[7], 0) for span in self.spans[first:stop])
+    def bytes_of(self, first: int, stop: int) -> int:
+        """Of records first..stop, by their number in the batch, whole as they are."""
+        return self.spans[stop - 1][1] - self.spans[first][0]
 
     def came_ms(self, index: int, headers: dict[str, bytes | None]) -> int:
         """When it came to the queue it is in: for a dead letter that is later than it was written."""

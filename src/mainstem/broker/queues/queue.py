@@ -233,7 +233,7 @@ class Queue:
                     break
                 found.append(one)
                 count -= one.count
-                size += one.batch.body_bytes(one.at, one.at + one.count) + 64 * one.count
+                size += one.batch.bytes_of(one.at, one.at + one.count)
         finally:
             if found:
                 taker.take(self, found)
