@@ -15,6 +15,8 @@ from mainstem.broker.queues.deltas import (
     LaneState,
     NamespaceAdded,
     NamespaceGone,
+    PolicyGone,
+    PolicySet,
     QueueGone,
     QueueMade,
     TopologyDelta,
@@ -62,6 +64,16 @@ class QueueBook:
                     self.namespaces[namespace].remove_exchange(name)
             case Bound() | Unbound():
                 self._change_binding(delta)
+            case PolicySet(namespace) | PolicyGone(namespace):
+                self._change_policy(self.namespaces.get(namespace), delta)
+
+    def _change_policy(self, namespace: Namespace | None, delta: PolicySet | PolicyGone) -> None:
+        if namespace is not None:
+            if isinstance(delta, PolicySet):
+                namespace.policies.put(delta.policy)
+            else:
+                namespace.policies.remove(delta.name)
+            namespace.use_policies()
 
     def _change_binding(self, delta: Bound | Unbound) -> None:
         namespace = self.namespaces.get(delta.namespace)
@@ -87,7 +99,9 @@ class QueueBook:
         self.queues[queue.id] = queue
         for lane in queue.lanes:
             self.lanes[lane.partition.id] = lane
-        self.namespaces[made.namespace].queues[made.spec.name] = queue
+        namespace = self.namespaces[made.namespace]
+        namespace.queues[made.spec.name] = queue
+        queue.use_options(namespace.policies.options(queue.spec))
 
     def queue_of(self, lane: QueueLane) -> Queue | None:
         return self.queues.get(lane.partition.id - lane.index)
@@ -114,6 +128,8 @@ class QueueBook:
     def dump(self) -> Iterator[TopologyDelta]:
         for namespace in list(self.namespaces.values()):
             yield NamespaceAdded(namespace.name)
+            for policy in namespace.policies.all():
+                yield PolicySet(namespace.name, policy)
             for spec in list(namespace.exchanges.values()):
                 if not is_given(spec.name):
                     yield ExchangeMade(namespace.name, spec)

@@ -41,7 +41,7 @@ class QueueCare:
     # --- limits ----------------------------------------------------------------------------------
 
     def _drop_what_is_too_much(self, queue: Queue) -> None:
-        options = queue.spec.options
+        options = queue.options
         if options.max_length is not None and queue.ready > options.max_length:
             queue.drop_head(queue.ready - options.max_length)
         if options.max_bytes is not None:
@@ -75,7 +75,7 @@ class QueueCare:
         if queue.unused_timer is not None:
             queue.unused_timer.cancel()
             queue.unused_timer = None
-        expires_ms = queue.spec.options.expires_ms
+        expires_ms = queue.options.expires_ms
         if expires_ms is not None and not queue.consumers:
             queue.unused_timer = self._loop.call_later(expires_ms / 1000, self._expire, queue)
 

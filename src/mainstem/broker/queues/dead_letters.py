@@ -136,7 +136,7 @@ class DeadLetters:
     def _commit(
         self, grave: Grave, first: int, stop: int, body: Body, came_ms: int, headers: dict[str, bytes | None]
     ) -> None:
-        queue, lane, options = grave.queue, grave.lane, grave.queue.spec.options
+        queue, lane, options = grave.queue, grave.lane, grave.queue.options
         exchange, key = split_route(headers.get("route"))
         keys = keys_of(headers, key)
         now_ms = self._clock.now_ms()

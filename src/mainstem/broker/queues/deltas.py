@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mainstem.broker.queues.policies import Policy
 from mainstem.broker.queues.spec import ExchangeSpec, QueueSpec
 
 Ranges = tuple[tuple[int, int], ...]
@@ -61,8 +62,27 @@ class Unbound(msgspec.Struct, array_like=True, tag=8, frozen=True):
     arguments: Mapping[str, Any] = {}
 
 
+class PolicySet(msgspec.Struct, array_like=True, tag=9, frozen=True):
+    namespace: str
+    policy: Policy
+
+
+class PolicyGone(msgspec.Struct, array_like=True, tag=10, frozen=True):
+    namespace: str
+    name: str
+
+
 TopologyDelta = (
-    NamespaceAdded | NamespaceGone | ExchangeMade | ExchangeGone | QueueMade | QueueGone | Bound | Unbound
+    NamespaceAdded
+    | NamespaceGone
+    | ExchangeMade
+    | ExchangeGone
+    | QueueMade
+    | QueueGone
+    | Bound
+    | Unbound
+    | PolicySet
+    | PolicyGone
 )
 
 

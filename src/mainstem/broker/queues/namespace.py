@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mainstem.broker.queues.policies import Policies
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.spec import ExchangeSpec
 from mainstem.kernel.routing.router import Router
@@ -18,10 +19,11 @@ DEFAULT_EXCHANGE = ExchangeSpec("", "direct")
 
 
 class Namespace:
-    __slots__ = ("exchanges", "name", "queues", "router")
+    __slots__ = ("exchanges", "name", "policies", "queues", "router")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.policies = Policies()
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, ExchangeSpec] = {"": DEFAULT_EXCHANGE}
         self.router = Router(self.queues.__contains__)
@@ -30,11 +32,19 @@ class Namespace:
 
     def add_exchange(self, spec: ExchangeSpec) -> None:
         self.exchanges[spec.name] = spec
-        self.router.add_exchange(spec.name, spec.kind, spec.alternate, spec.arguments)
+        self.router.add_exchange(spec.name, spec.kind, self.policies.alternate(spec), spec.arguments)
 
     def remove_exchange(self, name: str) -> None:
         if self.exchanges.pop(name, None) is not None:
             self.router.remove_exchange(name)
+
+    def use_policies(self) -> None:
+        """After they changed: all that is here is treated as they say now."""
+        for queue in self.queues.values():
+            queue.use_options(self.policies.options(queue.spec))
+        for spec in self.exchanges.values():
+            if spec.name:
+                self.router.set_alternate(spec.name, self.policies.alternate(spec))
 
 
 def is_given(name: str) -> bool:

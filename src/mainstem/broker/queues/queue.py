@@ -16,7 +16,7 @@ from mainstem.broker.partition import Partition
 from mainstem.broker.queues.deltas import QueueMade
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.opened import OpenBatch
-from mainstem.broker.queues.spec import QueueSpec
+from mainstem.broker.queues.spec import QueueOptions, QueueSpec
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import WouldBlock
 from mainstem.kernel.subs.sharing import Sharing
@@ -107,6 +107,7 @@ class Queue:
         "made",
         "may_expire",
         "namespace",
+        "options",
         "owner",
         "sharing",
         "spec",
@@ -116,6 +117,7 @@ class Queue:
     def __init__(self, made: QueueMade, partitions: list[Partition], host: Host) -> None:
         self.made = made
         self.spec: QueueSpec = made.spec
+        self.options = made.spec.options  # with what a policy adds to them
         self.id = made.partition_ids[0]
         self.namespace = made.namespace
         self._host = host
@@ -124,7 +126,7 @@ class Queue:
         self.owner: object = None  # whom an exclusive one belongs to
         self._exclusive: Taker | None = None
         self._planned = False
-        self.may_expire = self.spec.options.message_ttl_ms is not None
+        self.may_expire = self.options.message_ttl_ms is not None
         self.expiry: asyncio.TimerHandle | None = None
         self.unused_timer: asyncio.TimerHandle | None = None
 
@@ -155,7 +157,13 @@ class Queue:
 
     @property
     def is_limited(self) -> bool:
-        return self.spec.options.max_length is not None or self.spec.options.max_bytes is not None
+        return self.options.max_length is not None or self.options.max_bytes is not None
+
+    def use_options(self, options: QueueOptions) -> None:
+        """From now on. How many lanes it has, and of which kind it is, was decided when it was made."""
+        self.options = options
+        if options.message_ttl_ms is not None:
+            self.may_expire = True
 
     def _grown(self) -> Iterator[QueueLane]:
         """Lanes, the most urgent first."""
@@ -275,7 +283,7 @@ class Queue:
 
     def _live(self, lane: QueueLane, batch: OpenBatch, at: int, count: int) -> int:
         """How many have not expired; if the first ones have, they are buried and it is 0."""
-        ttl_ms = self.spec.options.message_ttl_ms
+        ttl_ms = self.options.message_ttl_ms
         if ttl_ms is None and not batch.expiring:
             return count
         now_ms = self._host.now_ms()
@@ -306,7 +314,7 @@ class Queue:
                 at = first - batch.base_offset
                 stop = min(lane.state.peek(len(batch.spans))[0].stop, batch.stop)
                 if self._live(lane, batch, at, stop - first):
-                    until_ms = expires_ms(batch, at, self.spec.options.message_ttl_ms)
+                    until_ms = expires_ms(batch, at, self.options.message_ttl_ms)
                     if until_ms is not None and (soonest is None or until_ms < soonest):
                         soonest = until_ms
                     break
@@ -331,7 +339,7 @@ class Queue:
     def give_back(self, lane: int, first: int, stop: int, failed: bool = True) -> None:
         """To their old places, ahead of newer ones; those that came back too often are buried."""
         held = self.lanes[lane]
-        limit = self.spec.options.delivery_limit
+        limit = self.options.delivery_limit
         if failed and limit is not None:
             for offset in range(first, stop):
                 if held.state.attempts(offset) >= limit:
@@ -347,7 +355,7 @@ class Queue:
 
     def discard(self, lane: QueueLane, first: int, stop: int, reason: str) -> None:
         """Messages in flight that will not be delivered again: to the dead letters, if there are any."""
-        if self.spec.options.dead_letter_exchange is None:
+        if self.options.dead_letter_exchange is None:
             if lane.state.ack(first, stop):
                 self._host.acked(lane, first, stop)
         else:

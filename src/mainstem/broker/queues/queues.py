@@ -143,7 +143,7 @@ class Queues:
         return any(self._is_full(queue) for queue in route.limited)
 
     def _is_full(self, queue: Queue) -> bool:
-        options = queue.spec.options
+        options = queue.options
         if options.max_length is not None:
             coming = sum(lane.partition.next_offset - lane.state.end for lane in queue.lanes)
             if queue.ready + coming + self._gatherer.gathered(queue) >= options.max_length:

@@ -15,7 +15,7 @@ class Route:
         self.queues = queues
         self._lanes: dict[int, tuple[QueueLane, ...]] = {}
         self.limited = tuple(
-            queue for queue in queues if queue.is_limited and queue.spec.options.overflow != "drop-head"
+            queue for queue in queues if queue.is_limited and queue.options.overflow != "drop-head"
         )
 
     def lanes(self, priority: int) -> tuple[QueueLane, ...]:

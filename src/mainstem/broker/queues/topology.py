@@ -13,12 +13,15 @@ from mainstem.broker.queues.deltas import (
     ExchangeMade,
     NamespaceAdded,
     NamespaceGone,
+    PolicyGone,
+    PolicySet,
     QueueGone,
     QueueMade,
     TopologyDelta,
     Unbound,
 )
 from mainstem.broker.queues.namespace import Namespace, is_given
+from mainstem.broker.queues.policies import MAX_POLICIES, Policy
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.spec import ExchangeSpec, QueueSpec, Target
 from mainstem.broker.store import Section, Store
@@ -198,6 +201,28 @@ class Topology:
             ]
         if gone:
             await self._commit(*gone, frees_space=True)
+
+    # --- policies --------------------------------------------------------------------------------
+
+    async def set_policy(self, namespace: Namespace, policy: Policy) -> None:
+        """In place of one of its name, if there is one."""
+        policy.check()
+        if policy.name not in namespace.policies and len(namespace.policies) >= MAX_POLICIES:
+            raise InvalidRequest(f"namespace {namespace.name!r} has {MAX_POLICIES} policies already")
+        await self._change_policies(namespace, PolicySet(namespace.name, policy))
+
+    async def drop_policy(self, namespace: Namespace, name: str) -> None:
+        """Of one that is not there: nothing to do."""
+        if name in namespace.policies:
+            await self._change_policies(namespace, PolicyGone(namespace.name, name))
+
+    async def _change_policies(self, namespace: Namespace, delta: PolicySet | PolicyGone) -> None:
+        before = {queue: queue.options for queue in namespace.queues.values()}
+        done = self._commit(delta)
+        for queue, options in before.items():
+            if queue.options != options:
+                self.on_made(queue)
+        await done
 
     # --- bindings --------------------------------------------------------------------------------
 
