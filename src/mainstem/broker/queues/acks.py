@@ -7,9 +7,12 @@ import asyncio
 from mainstem.broker.queues.deltas import Acked, Delivering
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.store import Section, Store
+from mainstem.model.errors import DiskFull
 
 # A plain acknowledgement waits at most so long for others.
 GATHER_S = 0.05
+# On a full disk it is tried again so much later.
+PATIENCE_S = 1.0
 # Messages that are noted as being delivered ahead of their delivery, so as not to do it for each.
 MARK_AHEAD = 10_000
 
@@ -39,6 +42,11 @@ class AckKeeper:
             self._timer.cancel()
             self._timer = None
         if not self._pending:
+            return
+        try:
+            self._store.log.check_room(64 * len(self._pending), frees_space=True)
+        except DiskFull:  # even the reserve is used up: they wait, in memory
+            self._timer = self._loop.call_later(PATIENCE_S, self.flush)
             return
         pending, self._pending = self._pending, {}
         delta = Acked(tuple((lane.partition.id, tuple(ranges)) for lane, ranges in pending.items()))

@@ -50,8 +50,12 @@ class QueueBook:
                 self.namespaces.setdefault(name, Namespace(name))
             case NamespaceGone(name):
                 self._drop_namespace(name)
-            case QueueMade(namespace):
-                if namespace in self.namespaces and delta.partition_ids[0] not in self.queues:
+            case QueueMade(namespace, spec, partition_ids):
+                known = self.queues.get(partition_ids[0])
+                if known is not None:
+                    # The snapshot had it. An older queue of this name, replayed just now, may hold the name.
+                    self.namespaces[namespace].queues[spec.name] = known
+                elif namespace in self.namespaces:
                     self._add_queue(delta)
             case QueueGone(queue_id):
                 self._remove_queue(queue_id)

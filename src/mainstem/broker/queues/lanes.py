@@ -14,7 +14,7 @@ from mainstem.kernel.subs.lane import Lane
 class QueueLane:
     """`delivered_upto`: messages below may have been delivered, and the disk knows."""
 
-    __slots__ = ("delivered_upto", "index", "marking", "partition", "reader", "state")
+    __slots__ = ("delivered_upto", "index", "loading", "marking", "partition", "reader", "state")
 
     def __init__(self, index: int, partition: Partition, source: HasLog) -> None:
         self.index = index
@@ -22,6 +22,7 @@ class QueueLane:
         self.state = Lane()
         self.reader = LaneReader(source, partition)
         self.delivered_upto = 0
+        self.loading: asyncio.Future[None] | None = None  # batches, from the disk
         self.marking: asyncio.Future[None] | None = None  # a greater `delivered_upto`, on its way to the disk
 
     def grow(self) -> None:

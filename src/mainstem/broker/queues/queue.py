@@ -98,6 +98,7 @@ class Waits(Exception):
 
 class Queue:
     __slots__ = (
+        "_closed",
         "_exclusive",
         "_host",
         "_planned",
@@ -126,6 +127,7 @@ class Queue:
         self.owner: object = None  # whom an exclusive one belongs to
         self._exclusive: Taker | None = None
         self._planned = False
+        self._closed = False
         self.may_expire = self.options.message_ttl_ms is not None
         self.expiry: asyncio.TimerHandle | None = None
         self.unused_timer: asyncio.TimerHandle | None = None
@@ -204,6 +206,8 @@ class Queue:
     def pump(self) -> None:
         """Give out what may be given out."""
         self._planned = False
+        if self._closed:
+            return
         try:
             if not self._give_out():
                 self.wake()
@@ -383,6 +387,7 @@ class Queue:
 
     def close(self, why: str) -> None:
         """It is gone: whoever takes from it is told."""
+        self._closed = True
         for lane in self.lanes:
             lane.partition.stop_waiting(self.wake)
         for timer in (self.expiry, self.unused_timer):

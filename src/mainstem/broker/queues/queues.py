@@ -28,6 +28,7 @@ from mainstem.broker.queues.work import Work
 from mainstem.broker.store import Store
 from mainstem.broker.topics import Topics
 from mainstem.kernel.log.log import Log
+from mainstem.model.errors import DiskFull, MainstemError
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Clock
 
@@ -35,6 +36,9 @@ events = get_log(__name__)
 
 # Routes that are remembered; beyond it they are looked up anew.
 MAX_ROUTES = 100_000
+# How often, and for how much, space is looked for while there was none.
+LOOK_FOR_ROOM_S = 0.5
+ROOM_BYTES = 1 << 20
 DELAYS_NAMESPACE = "\0"
 
 
@@ -150,14 +154,32 @@ class Queues:
                 return True
         return options.max_bytes is not None and self._care.sizes.is_full(queue, options.max_bytes)
 
+    def known_bytes(self, queue: Queue) -> int | None:
+        """Of its messages that nobody holds, where that is counted: in queues that have a limit on it."""
+        return self._care.sizes.known_bytes(queue) if queue.options.max_bytes is not None else None
+
     def transaction(self) -> Work:
         return Work(self._store, self._clock.now_ms, self._gatherer.flush)
 
     def _set_blocked(self, why: str | None) -> None:
-        if why != self.blocked:
-            self.blocked = why
-            for call in list(self.on_blocked):
-                call(why)
+        if why == self.blocked:
+            return
+        if why is not None and self.blocked is None:
+            asyncio.get_running_loop().call_later(LOOK_FOR_ROOM_S, self._look_for_room)
+        self.blocked = why
+        for call in list(self.on_blocked):
+            call(why)
+
+    def _look_for_room(self) -> None:
+        """Those who publish wait to be told: nobody else will find out that there is space again."""
+        if self.blocked is None:
+            return
+        try:
+            self.log.check_room(ROOM_BYTES)
+        except DiskFull:
+            asyncio.get_running_loop().call_later(LOOK_FOR_ROOM_S, self._look_for_room)
+        else:
+            self._set_blocked(None)
 
     # --- what dead letters and delays need -------------------------------------------------------
 
@@ -199,10 +221,18 @@ class Queues:
 
     def load(self, lane: QueueLane, offset: int) -> asyncio.Future[None]:
         async def read() -> None:
-            upto = lane.partition.high_watermark
-            lane.reader.use(await self._store.in_reader(lane.reader.load, offset, upto))
+            try:
+                upto = lane.partition.high_watermark
+                lane.reader.use(await self._store.in_reader(lane.reader.load, offset, upto))
+            except MainstemError as error:
+                events.error("messages could not be read", queue=str(lane.partition), error=error)
+                raise
+            finally:
+                lane.loading = None
 
-        return asyncio.ensure_future(read())
+        if lane.loading is None:
+            lane.loading = asyncio.ensure_future(read())
+        return lane.loading
 
     def mark(self, lane: QueueLane, offset: int) -> asyncio.Future[None]:
         return self.acks.mark(lane, offset)

@@ -26,6 +26,13 @@ class Sizes:
         """Of messages that nobody holds. Raises Waits while some have to be read first."""
         return sum(sum(self._ready(queue, lane)) for lane in queue.lanes)
 
+    def known_bytes(self, queue: Queue) -> int | None:
+        """The same; None while it is not known."""
+        try:
+            return self.ready_bytes(queue)
+        except Waits:
+            return None
+
     def is_full(self, queue: Queue, limit: int) -> bool:
         """As far as it is known without waiting for the disk."""
         try:
