@@ -40,8 +40,12 @@ _ROUTE_HEADER = b"\x04\x0aroute"
 _AMQP_HEADER = b"\x08amqp"
 _ROUTE_HEADER_BYTES = 7
 _AMQP_HEADER_BYTES = 5
-# Of a delivery with one body frame, beside what lies in the record and the consumer's tag.
-_AROUND_BYTES = 3 * _FRAME_BYTES + 4 + 9 + _HEADER_FIXED
+_CLASS_WEIGHT = b"\0\x3c\0\0"
+# Of a delivery with one body frame, beside what lies in the record and what its payload begins with.
+_AROUND_BYTES = 3 * _FRAME_BYTES + 9 + _HEADER_FIXED
+# More at a time would be memory that the system has to clear first.
+_ROOM_BYTES = 64 << 10
+_ROOM = bytes(_ROOM_BYTES)
 _NO_EXTRA: Mapping[str, int] = {}
 
 
@@ -135,19 +139,20 @@ class Deliveries:
         stop: int,
     ) -> int:
         """Records as long as they have the usual two headers; returns the index of the next one."""
+        if _COMPILED:
+            return self._write(out, delivery_tag, again, data, spans, first, stop)
         channel, before, most = self.channel, self._before, self.frame_max - _FRAME_BYTES
         join, tag_again = b"".join, _TAG_AGAIN.pack
         seen, seen_size = b"", -1
         start = middle = b""
-        index = first
-        while index < stop:
+        for index in range(first, stop):
             _at, end, _time, _delta, _key_at, _key_size, body_at, body_size, headers_at = spans[index]
             headers = data[headers_at:end]
-            # Neighbours mostly went the same way with the same properties, or bodies of the same size.
+            # Neighbours mostly went the same way with the same properties, and bodies of the same size.
             if headers != seen or body_size != seen_size:
                 parts = _two_headers(headers)
                 if parts is None or body_size > most:
-                    break
+                    return index
                 route, raw = parts
                 seen, seen_size = headers, body_size
                 start = _HEAD.pack(1, channel, len(before) + 9 + len(route)) + before
@@ -160,8 +165,125 @@ class Deliveries:
             else:
                 out += join((start, tag_again(delivery_tag, again), middle))
             delivery_tag += 1
-            index += 1
-        return index
+        return stop
+
+    def _write(
+        self,
+        out: bytearray,
+        delivery_tag: int,
+        again: bool,
+        data: bytes,
+        spans: list[Span],
+        first: int,
+        stop: int,
+    ) -> int:
+        """The compiled way: every part is written where it belongs, in room made before."""
+        before, channel, most = self._before, self.channel, self.frame_max - _FRAME_BYTES
+        before_size, length = len(before), len(data)
+        to, room = len(out), len(out)
+        for index in range(first, stop):
+            span = spans[index]
+            end, body_at, body_size, at = span[1], span[6], span[7], span[8]
+            route_at, route_size, raw_at, raw_size = _parts(data, at, end)
+            if route_at < 0 or body_size > most:
+                stop = index
+                break
+            if body_size < 0:
+                body_size = 0
+            if body_at < 0 or body_at + body_size > length:
+                raise IndexError("a record beyond its batch")
+            needed = _AROUND_BYTES + before_size + route_size + raw_size + body_size
+            if room - to < needed:
+                # Messages are mostly of one size: room for all that are left, if they are like this one.
+                wanted = needed * (stop - index)
+                if wanted < _ROOM_BYTES:
+                    out.extend(bytes(wanted))
+                else:
+                    out.extend(_ROOM if needed <= _ROOM_BYTES else bytes(needed))
+                room = len(out)
+            to = _put_head(out, to, 1, channel, before_size + 9 + route_size)
+            to = _put(out, to, before, 0, before_size)
+            to = _put_u64(out, to, delivery_tag)
+            out[to] = again
+            to = _put(out, to + 1, data, route_at, route_size)
+            out[to] = _END_OCTET
+            to = _put_head(out, to + 1, 2, channel, _HEADER_FIXED + raw_size)
+            to = _put(out, to, _CLASS_WEIGHT, 0, 4)
+            to = _put_u64(out, to, body_size)
+            to = _put(out, to, data, raw_at, raw_size)
+            out[to] = _END_OCTET
+            to += 1
+            if body_size > 0:
+                to = _put_head(out, to, 3, channel, body_size)
+                to = _put(out, to, data, body_at, body_size)
+                out[to] = _END_OCTET
+                to += 1
+            delivery_tag += 1
+        del out[to:]
+        return stop
+
+
+def _parts(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
+    """Where `route` and `amqp` lie and their sizes, if data[at:end] is these two headers; else -1."""
+    if end > len(data) or not _begins(data, at, end, _ROUTE_HEADER, _ROUTE_HEADER_BYTES):
+        return -1, 0, 0, 0
+    route_size, route_at = _size_at(data, at + _ROUTE_HEADER_BYTES)
+    at = route_at + route_size
+    if route_size < 0 or at > end or not _begins(data, at, end, _AMQP_HEADER, _AMQP_HEADER_BYTES):
+        return -1, 0, 0, 0
+    raw_size, raw_at = _size_at(data, at + _AMQP_HEADER_BYTES)
+    if raw_size < 0 or raw_at + raw_size != end:
+        return -1, 0, 0, 0
+    return route_at, route_size, raw_at, raw_size
+
+
+def _begins(data: bytes, at: int, end: int, name: bytes, size: int) -> bool:
+    """Whether a header's name lies at `at`, with something behind it."""
+    if at < 0 or end - at <= size:
+        return False
+    one, other = data, name
+    different = 0
+    for index in range(size):
+        different |= one[at + index] ^ other[index]
+    return different == 0
+
+
+def _size_at(data: bytes, at: int) -> tuple[int, int]:
+    """The size at `at`, and where it ends; -1 for one beyond two bytes, or none."""
+    raw = data[at]
+    if raw >= 128:
+        at += 1
+        raw = raw & 127 | data[at] << 7
+        if raw >= 1 << 14:
+            return -1, at
+    return (-1 if raw & 1 else raw >> 1), at + 1
+
+
+def _put_head(out: bytearray, to: int, kind: int, channel: int, size: int) -> int:
+    target = out
+    target[to] = kind
+    target[to + 1] = channel >> 8
+    target[to + 2] = channel & 255
+    target[to + 3] = size >> 24
+    target[to + 4] = size >> 16 & 255
+    target[to + 5] = size >> 8 & 255
+    target[to + 6] = size & 255
+    return to + 7
+
+
+def _put_u64(out: bytearray, to: int, number: int) -> int:
+    target = out
+    for index in range(8):
+        target[to + index] = number >> (56 - 8 * index) & 255
+    return to + 8
+
+
+def _put(out: bytearray, to: int, data: bytes, start: int, size: int) -> int:
+    """Copy where there is room; returns where it ends. Compiled, such a loop is a copy of memory."""
+    target, source = out, data
+    for index in range(size):
+        target[to + index] = source[start + index]
+    return to + size
 
 
 def encode_get_ok(

@@ -20,7 +20,9 @@ _PROPERTIES_AT = 19  # in a header frame
 _HEADER_BYTES = 20  # of one, but for its properties
 _HEADER_FIXED = 12
 _MAX_VARINT_BYTES = 5  # of a size
-_MOST_ROOM_BYTES = 1 << 20
+# More at a time would be memory that the system has to clear first.
+_ROOM_BYTES = 64 << 10
+_ROOM = bytes(_ROOM_BYTES)
 _ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 _ROUTE_HEADER = b"\x04\x0aroute"  # two headers, the first of them
 _AMQP_HEADER = b"\x08amqp"
@@ -82,9 +84,12 @@ def _write_records(
             raise IndexError("the buffer of a run has changed")
         if room - to < size + _MAX_VARINT_BYTES:
             # Messages are mostly of one size: room for all that are left, if they are like this one.
-            more = size + _MAX_VARINT_BYTES
-            wanted = more * (index + count - number)
-            out.extend(bytes(wanted if wanted < _MOST_ROOM_BYTES else more))
+            needed = size + _MAX_VARINT_BYTES
+            wanted = needed * (index + count - number)
+            if wanted < _ROOM_BYTES:
+                out.extend(bytes(wanted))
+            else:
+                out.extend(_ROOM if needed <= _ROOM_BYTES else bytes(needed))
             room = len(out)
         to = _put_varint(out, to, size)
         to += 2  # attributes and timestamp delta are 0
@@ -164,7 +169,9 @@ def _varint(number: int) -> bytes:
 
 
 _MAX_VARINT_BYTES = 5  # of a size
-_MOST_ROOM_BYTES = 1 << 20
+# More at a time would be memory that the system has to clear first.
+_ROOM_BYTES = 64 << 10
+_ROOM = bytes(_ROOM_BYTES)
 _ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 _ROUTE_HEADER = b"\x04\x0aroute"  # two headers, the first of them
 _AMQP_HEADER = b"\x08amqp"

@@ -57,6 +57,7 @@ _ANSWER_BYTES = 21  # an ack, nack or reject
 _FIELDS_AT = 21  # in a header frame: properties but for their flags
 _HEADER_FIXED = 12  # bytes of its payload before the properties
 _METHOD_ID_BYTES = 4
+_MAX_TAG = (1 << 64) - 1
 
 _LOOK = LOOK
 _HEADERS, _DELIVERY_MODE, _PRIORITY, _TIMESTAMP = 0x2000, 0x1000, 0x0800, 0x0040
@@ -284,13 +285,13 @@ def _answers(buffer: bytearray, at: int, end: int, events: list[Event]) -> int:
     if _COMPILED:
         start = at
         at += _ANSWER_BYTES
-        while not multiple and end - at >= _ANSWER_BYTES and _follows(buffer, at, start, last + 1):
+        while not multiple and last < _MAX_TAG and _follows(buffer, at, end, start, last + 1):
             last += 1
             at += _ANSWER_BYTES
     else:
         before, behind = bytes(buffer[at : at + 11]), bytes((bits, _END))
         at += _ANSWER_BYTES
-        while not multiple and buffer.startswith(before, at, end):
+        while not multiple and last < _MAX_TAG and buffer.startswith(before, at, end):
             if buffer[at + 11 : at + 21] != (last + 1).to_bytes(8, "big") + behind:
                 break
             last += 1
@@ -299,8 +300,10 @@ def _answers(buffer: bytearray, at: int, end: int, events: list[Event]) -> int:
     return at
 
 
-def _follows(buffer: bytearray, at: int, start: int, tag: int) -> bool:
-    """Whether the frame at `at` equals that at `start` but for its tag."""
+def _follows(buffer: bytearray, at: int, end: int, start: int, tag: int) -> bool:
+    """Whether there is a frame at `at` that equals the one at `start` but for its tag."""
+    if end - at < _ANSWER_BYTES:
+        return False
     for index in range(11):
         if buffer[at + index] != buffer[start + index]:
             return False
@@ -353,4 +356,5 @@ def _u32(data: bytearray, at: int) -> int:
 
 
 def _u64(data: bytearray, at: int) -> int:
-    return _u32(data, at) << 32 | _u32(data, at + 4)
+    high = _u32(data, at)  # wide enough to be moved up
+    return high << 32 | _u32(data, at + 4)
