@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from mainstem.kernel.routing.binding import Binding, Target
+from mainstem.kernel.routing.binding import Arguments, Binding, Target
 from mainstem.kernel.routing.hash_tree import Branch, ConsistentHash, hash_of
 from mainstem.kernel.routing.router import Router
 from mainstem.model.errors import InvalidRequest
@@ -88,6 +88,14 @@ def test_it_does_not_matter_in_which_order_bindings_came_or_what_was_there_befor
     for one in bindings:
         tree.remove(one)
     assert (tree._root.children, tree._root.weight) == ({}, 0)
+
+
+def test_what_was_never_bound_can_be_removed_without_harm():
+    tree = tree_of(bound(name) for name in "ab")
+    before = shape(tree._root)
+    tree.remove(bound("c"))
+    tree.remove(bound("a")._replace(arguments=Arguments({"n": 1})))
+    assert shape(tree._root) == before
 
 
 def test_where_a_key_leads_is_the_same_in_every_process():

@@ -33,22 +33,14 @@ class MultiMap(Generic[K, V]):
         there[value] = None
         return len(there) > before
 
-    def discard(self, key: K, value: V) -> bool:
-        """False if it was not there."""
+    def discard(self, key: K, value: V) -> None:
         there = self._values.get(key)
-        if there is None:
-            return False
-        if not isinstance(there, dict):
-            if there != value:
-                return False
+        if isinstance(there, dict):
+            there.pop(value, None)
+            if len(there) == 1:
+                self._values[key] = next(iter(there))
+        elif there == value:
             del self._values[key]
-            return True
-        if value not in there:
-            return False
-        del there[value]
-        if len(there) == 1:
-            self._values[key] = next(iter(there))
-        return True
 
     def get(self, key: K) -> tuple[V, ...]:
         there = self._values.get(key)
