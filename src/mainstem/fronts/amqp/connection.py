@@ -42,6 +42,7 @@ MAX_WAITING_BYTES = 64 << 10
 LARGE_BODY = 1 << 20
 _NO_CHANNEL_MAX = 65_535  # numbers are judged when a channel is opened
 _ACCESS_REQUEST = b"\0\x1e\0\x0a"  # left over from older versions of the protocol, answered with a ticket
+_CLOSE_OK = b"\x01\0\0\0\0\0\x04\0\x0a\0\x33\xce"  # a whole frame
 _ACCESS_OK = b"\0\x1e\0\x0b\0\x01"
 
 
@@ -102,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self._confirms: dict[Channel, int] = {}  # on disk, not told yet
         self._confirms_under_way = 0
         self._draining = False
+        self._is_deaf = False  # where a frame begins cannot be told any more
         self.to_confirm: set[Channel] = set()  # published on in this turn
         self.out = bytearray()
         self.channels: dict[int, Channel] = {}
@@ -180,6 +182,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self.is_closed and self._handle_events():
                 inbox = self._inbox
+                if self._is_deaf:
+                    self._listen_for_goodbye()
+                    break
                 inbox.start, self._events = self._scanner.scan(inbox.data, inbox.start, inbox.end)
                 self._at = 0
                 if not self._events:
@@ -227,6 +232,7 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_method(number, event.payload)
             return
         if isinstance(event, Refused):
+            self._is_deaf = event.error.closes_connection
             raise event.error
         channel = self._channel(number)
         if channel is None:
@@ -385,7 +391,6 @@ class Connection(asyncio.BufferedProtocol):
         self._tell_confirms(channel)
         channel.close()
         channel.is_closing = True
-        self._scanner.forget(number)
         append(
             self.out,
             number,
@@ -418,6 +423,12 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
         elif isinstance(method, commands.Connection.Close):
             append(self.out, 0, commands.Connection.CloseOk())
+
+    def _listen_for_goodbye(self) -> None:
+        inbox = self._inbox
+        if inbox.data.endswith(_CLOSE_OK, inbox.start, inbox.end):
+            self.close()
+        inbox.start = inbox.end
 
     async def leave(self) -> None:
         """The client says goodbye: when it is answered, nothing of it is left."""
@@ -624,7 +635,7 @@ def _caused_by(error: AmqpError, event: Event) -> AmqpError:
 
 
 def _of_method(error: AmqpError, method: base.Frame) -> AmqpError:
-    return error if error.class_id else _at(error, method.frame_id, method.index & 0xFFFF)
+    return error if error.class_id else _at(error, method.index >> 16, method.index & 0xFFFF)
 
 
 def _at(error: AmqpError, class_id: int, method_id: int) -> AmqpError:
