@@ -38,8 +38,9 @@ EXAMPLES = """examples:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Mainstem beside Apache Kafka, and beside Spark's Kafka connector. "
-        "Needs gcc, librdkafka-dev, libtcmalloc-minimal4, Java 17 and Maven.",
+        description="Measure Mainstem beside Apache Kafka, RabbitMQ and Spark's Kafka connector. Needs gcc, "
+        "librdkafka-dev, librabbitmq-dev, libtcmalloc-minimal4, Java 17 and Maven; for RabbitMQ debootstrap "
+        "and root.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -61,7 +62,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="SIDE",
-        help="only mainstem, kafka, kafka-flush, sink, connector or connector-tuned",
+        help="only mainstem, kafka, kafka-flush, sink, rabbitmq, rabbitmq-quorum, connector, connector-tuned",
     )
     parser.add_argument(
         "--data", type=Path, default=programs.BUILD / "data", metavar="DIR", help="where data folders go"
@@ -106,6 +107,7 @@ def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]
             traceback.print_exc()
         say(lab.log_tails())  # before the folders go
     finally:
+        outcome.versions = lab.versions()
         lab.close()
     for verdict in outcome.verdicts():
         bar = verdict.bar
@@ -183,6 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 scenario.tls,
                 scenario.ours_extra,
                 scenario.prepare,
+                scenario.queues,
             )
             shutil.rmtree(lab.root, ignore_errors=True)
             outcomes.append(run_scenario(scenario, lab, min(rounds, scenario.max_rounds or rounds), sides))
