@@ -221,6 +221,25 @@ def test_a_stream_tells_offsets():
     assert [each[2].headers for each in found] == [{"x-stream-offset": 500}, {"x-stream-offset": 501}]
 
 
+def test_a_stream_of_records_that_differ_tells_each_as_it_is():
+    own = properties.encode(commands.Basic.Properties(app_id="me", headers={"x": 1, "x-stream-offset": 9}))
+    rows = [
+        Record(0, TIME_MS, b"a", b"1"),
+        Record(0, TIME_MS, b"b", b"2"),
+        Record(0, TIME_MS + 3000, b"b", None),
+        Record(0, TIME_MS, None, b"4", (("h", b"v"),)),
+        Record(0, TIME_MS, b"c", b"5", (("route", b"\x01e\x01r"), ("amqp", own))),
+        Record(0, TIME_MS, b"d", b"6", (("route", b"\x01e\x01r"), ("amqp", own))),
+    ]
+    found = delivered(batch_of(*rows), with_offset=True)
+    assert [method.routing_key for _, method, *_ in found] == ["a", "b", "b", "", "r", "r"]
+    assert [content for *_, content in found] == [b"1", b"2", b"", b"4", b"5", b"6"]
+    assert [made.headers["x-stream-offset"] for _, _, made, _ in found] == list(range(500, 506))
+    assert found[3][2].headers["h"] == "v"
+    assert (found[5][2].headers["x"], found[5][2].app_id) == (1, "me")
+    assert int(found[2][2].timestamp.timestamp()) == TIME_MS // 1000 + 3
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -19,7 +19,8 @@ Everything else, one message or method at a time:
 
     methods.py    decode(payload) -> pamqp frame; append(out, channel, frame); append_ack, append_nack
     properties.py read(raw) -> Wanted; headers(raw); patch(raw, ...); without_bcc; with_reply_to
-    convert.py    to_amqp(headers, timestamp_ms), to_kafka(raw): the table between the two protocols
+    convert.py    to_amqp(headers, timestamp_ms, max_bytes), to_kafka(raw): one table for both
+    message.py    message(batch, index, extra, frame_max), StreamMessages: any record as a message
     dead.py       with_deaths(raw, deaths): the x-death of a dead letter
     aside.py      messages that do not lie in one piece
     tables.py     field tables as raw entries, so that a value nobody touches keeps its type

@@ -16,6 +16,7 @@ cdef class Deliveries:
     cdef public Py_ssize_t frame_max
     cdef readonly bint with_offset
     cdef bytes _before
+    cdef object _stream
 
     @cython.locals(index=Py_ssize_t, done=Py_ssize_t, data=bytes, spans=list)
     cpdef encode(

@@ -4,9 +4,8 @@
                              redelivered u8, exchange shortstr, routing key shortstr
                header frame and body frames as in scan.py
 
-A record whose headers are exactly `route` and `amqp` (see scan.py: what an AMQP client has published) is
-copied part by part. All others are decoded: what a Kafka client has written gets properties by the table of
-convert.py, a dead letter is told its history.
+A record whose headers are exactly `route` and `amqp` (records.py: what an AMQP client has published) is
+copied part by part. All others go through message.py.
 
 Types for the compiler are in deliver.pxd; this file is plain Python, with both ways where they differ.
 """
@@ -15,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from mainstem.model.record_loop import Span, decode
-from mainstem.wire.amqp import convert, properties
-from mainstem.wire.amqp.dead import deaths, with_deaths
-from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.scan import Publishes
+from mainstem.model.record_loop import Span
+from mainstem.wire.amqp.events import Publishes
+from mainstem.wire.amqp.message import Batch, StreamMessages, message
 
 _COMPILED = not __file__.endswith(".py")
 
@@ -49,19 +46,6 @@ _ROOM = bytes(_ROOM_BYTES)
 _NO_EXTRA: Mapping[str, int] = {}
 
 
-class Batch(Protocol):
-    """Records that lie in `data` as `spans` say."""
-
-    @property
-    def data(self) -> bytes: ...
-    @property
-    def spans(self) -> list[Span]: ...
-    @property
-    def base_ms(self) -> int: ...
-    @property
-    def base_offset(self) -> int: ...
-
-
 class GetOk(NamedTuple):
     """Of an answer to basic.get: where it goes and what stands before the message."""
 
@@ -75,13 +59,14 @@ class GetOk(NamedTuple):
 class Deliveries:
     """To one consumer. With `with_offset` every message has its offset in the header x-stream-offset."""
 
-    __slots__ = ("_before", "channel", "frame_max", "with_offset")
+    __slots__ = ("_before", "_stream", "channel", "frame_max", "with_offset")
 
     def __init__(self, channel: int, consumer_tag: str, frame_max: int, with_offset: bool = False) -> None:
         tag = consumer_tag.encode()
         self.channel = channel
         self.frame_max = frame_max
         self.with_offset = with_offset
+        self._stream = StreamMessages(frame_max) if with_offset else None
         self._before = _U32.pack(_DELIVER) + bytes((len(tag),)) + tag  # what a payload begins with
 
     def encode(
@@ -111,9 +96,10 @@ class Deliveries:
         extra: Mapping[str, int],
     ) -> None:
         """One record, with `extra` among its headers."""
-        if self.with_offset:
-            extra = {"x-stream-offset": batch.base_offset + batch.spans[index][3], **extra}
-        route, raw, body = _message(batch, index, extra, self.frame_max)
+        if self._stream is not None:
+            route, raw, body = self._stream.message(batch, index, extra)
+        else:
+            route, raw, body = message(batch, index, extra, self.frame_max)
         self._append(out, delivery_tag, again, route, raw, body)
 
     def encode_message(
@@ -290,7 +276,7 @@ def encode_get_ok(
     out: bytearray, place: GetOk, batch: Batch, index: int, extra: Mapping[str, int] = _NO_EXTRA
 ) -> None:
     """The answer to basic.get."""
-    route, raw, body = _message(batch, index, extra, place.frame_max)
+    route, raw, body = message(batch, index, extra, place.frame_max)
     payload = _U32.pack(_GET_OK) + _TAG_AGAIN.pack(place.delivery_tag, place.again) + route
     payload += _U32.pack(place.message_count)
     _append_message(out, place.channel, place.frame_max, payload, raw, body)
@@ -302,44 +288,6 @@ def encode_return(out: bytearray, frame_max: int, code: int, text: str, publishe
     payload = _U32.pack(_RETURN) + code.to_bytes(2, "big") + bytes((len(raw_text),)) + raw_text
     payload += publishes.route
     _append_message(out, publishes.channel, frame_max, payload, publishes.properties(i), publishes.body(i))
-
-
-def _message(
-    batch: Batch, index: int, extra: Mapping[str, int], frame_max: int
-) -> tuple[bytes, bytes, bytes]:
-    """Route, properties and body of any record. Of headers with the same name the last one counts."""
-    start, stop, _time, delta, *_rest = batch.spans[index]
-    record = decode(batch.data[start:stop], 1, delta, batch.base_offset, batch.base_ms, None)[0]
-    named = dict(record.headers)
-    route = named.get(convert.ROUTE)
-    if route is None or not _is_route(route):
-        route = convert.route_of(record.key)
-    raw = named.get(convert.AMQP)
-    if raw is None or not _are_properties(raw):
-        most = frame_max - _FRAME_BYTES - _HEADER_FIXED
-        raw = convert.to_amqp(record.headers, record.timestamp_ms, most)
-    died = named.get(convert.DEAD)
-    if died is not None:
-        raw = with_deaths(raw, deaths(died))
-    if extra:
-        raw = properties.patch(raw, extra)
-    return route, raw, record.value or b""
-
-
-def _is_route(route: bytes) -> bool:
-    if len(route) < 2:
-        return False
-    key_at = 1 + route[0]
-    return key_at < len(route) and key_at + 1 + route[key_at] == len(route)
-
-
-def _are_properties(raw: bytes) -> bool:
-    """A Kafka client may write any header: a consumer must not be sent what it cannot read."""
-    try:
-        properties.decode(raw)
-    except AmqpError:
-        return False
-    return True
 
 
 def _two_headers(headers: bytes) -> tuple[bytes, bytes] | None:
