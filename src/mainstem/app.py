@@ -35,6 +35,8 @@ from mainstem.config import (
     read_users,
     server_context,
 )
+from mainstem.fronts.admin.calls import queue_calls
+from mainstem.fronts.amqp.arguments import queue_spec
 from mainstem.fronts.amqp.server import AmqpServer
 from mainstem.fronts.amqp.server import ServerLimits as AmqpLimits
 from mainstem.fronts.amqp.session import Listener as AmqpListener
@@ -50,6 +52,7 @@ from mainstem.observe.backups import Backups
 from mainstem.observe.health import health_routes
 from mainstem.observe.http import Access as HttpAccess
 from mainstem.observe.http import HttpServer, serve_http
+from mainstem.observe.json_calls import call_routes
 from mainstem.observe.process import add_process_meters
 
 events = get_log(__name__)
@@ -71,7 +74,7 @@ class App:
         self._http_tls: list[ssl.SSLContext] = []
         self._authenticators: list[Authenticator] = []
         self._backups = Backups(
-            config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_backup
+            config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_admin
         )
         self._ready = False
 
@@ -189,6 +192,8 @@ class App:
             self.broker.meters, lambda: None if self._ready else "starting or stopping", self._refresh_meters
         )
         routes += self._backups.routes()
+        calls = queue_calls(self.broker, queue_spec, self.config.queues.max_message_bytes)
+        routes += call_routes(calls, self._why_no_admin)
         token_file = self.config.security.http_token_file
         access = HttpAccess(
             token=read_token(token_file) if token_file is not None else None,
@@ -256,11 +261,11 @@ class App:
             context.load_cert_chain(str(security.tls_cert_file), security.tls_key_file)
         events.event("certificates loaded again", file=str(security.tls_cert_file))
 
-    def _why_no_backup(self) -> str | None:
-        """Where people must log in to read, nobody gets a copy of everything without a token."""
+    def _why_no_admin(self) -> str | None:
+        """Where people must log in to read, nobody sees or changes everything without a token."""
         security = self.config.security
         if security.authentication == "required" and security.http_token_file is None:
-            return "backups need security.http_token_file where authentication is required"
+            return "this needs security.http_token_file where authentication is required"
         return None if self._ready else "starting or stopping"
 
     def _write_ready_file(self) -> None:

@@ -243,11 +243,20 @@ class Delays:
 
     # --- for people ------------------------------------------------------------------------------
 
-    async def pending(self, limit: int) -> list[Pending]:
-        """Those that are due next."""
+    async def pending(self, limit: int, namespace: str | None = None) -> list[Pending]:
+        """Those that are due next, of one namespace or of all."""
+        found: list[Pending] = []
+        page = self._timers.pending(min(limit, AT_ONCE))
+        while page and len(found) < limit:
+            some = await self._described(page)
+            found += [one for one in some if namespace in (None, one.namespace)]
+            page = self._timers.pending(min(limit, AT_ONCE), page[-1])
+        return found[:limit]
+
+    async def _described(self, page: list[tuple[int, int]]) -> list[Pending]:
         assert self._queue is not None
-        found = []
-        for due_ms, id in self._timers.pending(limit):
+        found: list[Pending] = []
+        for due_ms, id in page:
             lane = self._queue.lanes[id & (1 << _LANE_BITS) - 1]
             batch = await self._opened(lane, id >> _LANE_BITS)
             index = (id >> _LANE_BITS) - batch.base_offset

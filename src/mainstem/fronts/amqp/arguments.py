@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from mainstem.broker.queues import QueueOptions
+from mainstem.broker.queues import QueueOptions, QueueSpec
 from mainstem.broker.queues.spec import Overflow, QueueKind
 from mainstem.fronts.amqp.codes import Resource, precondition, type_name
 
@@ -175,6 +175,18 @@ def queue_options(arguments: Arguments, queue: Resource) -> QueueOptions:
         delivery_limit=limit if limit is not None and limit >= 0 else None,
         kind=kind,
     )
+
+
+def queue_spec(
+    namespace: str, name: str, durable: bool, auto_delete: bool, arguments: Arguments
+) -> QueueSpec:
+    """As a declaration of a queue that is not exclusive asks for it."""
+    about = Resource("queue", name, namespace)
+    options = queue_options(arguments, about)
+    check_kind(options.kind, durable, False, auto_delete, about)
+    # A classic queue is what there is without a word about it.
+    kept = {key: value for key, value in arguments.items() if (key, value) != ("x-queue-type", "classic")}
+    return QueueSpec(name, durable, auto_delete, False, options, kept)
 
 
 def check_kind(kind: QueueKind, durable: bool, exclusive: bool, auto_delete: bool, queue: Resource) -> None:

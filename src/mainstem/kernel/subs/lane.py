@@ -81,6 +81,12 @@ class Lane:
             return offset in self._ahead
         return offset not in self._held and offset not in self._returned
 
+    def is_ready(self, offset: int) -> bool:
+        """Below the end, not acked, and nobody holds it."""
+        if offset >= self._next:
+            return offset < self.end and offset not in self._ahead
+        return offset in self._returned
+
     def acked(self) -> Iterator[tuple[int, int]]:
         """The acked ranges above the floor, ascending. Do not change the lane meanwhile."""
         at = self.floor
