@@ -248,6 +248,12 @@ def test_headers_become_properties_again():
     }
 
 
+def test_headers_of_the_broker_are_left_out_and_a_clients_of_the_same_name_are_not():
+    own = (("dead", b"x"), ("keys", b"y"), ("mine", b"z"))
+    assert properties.headers(convert.to_amqp(own, 0, 4000)) == {"dead": "x", "keys": "y", "mine": "z"}
+    assert properties.headers(convert.to_amqp((*own, ("route", b"\0\0")), 0, 4000)) == {"mine": "z"}
+
+
 def test_headers_that_cannot_be_properties_stay_headers():
     headers = (
         ("content-type", b"\xff"),

@@ -15,6 +15,8 @@ _PROPERTIES_AT = 12  # in the payload of a header frame
 _MOST_BODY_BYTES = 1 << 30  # whatever the limit: sizes in a batch of records have 32 bits
 _CHANNEL_CLOSE, _CHANNEL_CLOSE_OK = 0x00140028, 0x00140029
 _BASIC, _PUBLISH = 60, 40
+_NO_HEADER = f"expected content header for class {_BASIC}, got non content header frame instead"
+_NO_BODY = "expected content body, got non content body frame instead"
 
 
 class _Content:
@@ -45,11 +47,11 @@ class Aside:
 
     def method(self, channel: int, index: int) -> None:
         """A method where more of a message may be expected: only the end of the channel may come there."""
-        if channel not in self._contents:
+        content = self._contents.get(channel)
+        if content is None:
             return
         if index not in (_CHANNEL_CLOSE, _CHANNEL_CLOSE_OK):
-            text = f"a method on channel {channel} where content was expected"
-            raise AmqpError(505, text, index >> 16, index & 0xFFFF)
+            raise AmqpError(505, _NO_HEADER if content.left < 0 else _NO_BODY, _BASIC, _PUBLISH)
         self.forget(channel)
 
     def forget(self, channel: int) -> None:
@@ -69,9 +71,10 @@ class Aside:
         """
         content = self._contents.get(channel)
         is_body = frame[0] == _BODY
-        if content is None or is_body != (content.left >= 0):
-            what = "body" if is_body else "header"
-            raise AmqpError(505, f"a content {what} on channel {channel} where none was expected", _BASIC)
+        if content is None:
+            raise AmqpError(505, "expected method frame, got non method frame instead")
+        if is_body != (content.left >= 0):
+            raise AmqpError(505, _NO_HEADER if is_body else _NO_BODY, _BASIC, _PUBLISH)
         size = len(frame) - _HEAD_BYTES - _END_BYTES
         if is_body:
             if size > content.left:
@@ -104,7 +107,8 @@ def _read_header(content: _Content, payload: bytes) -> None:
         raise AmqpError(501, f"a content header of {len(payload)} bytes", _BASIC)
     class_id, weight, body_size, flags = _HEADER.unpack_from(payload)
     if class_id != _BASIC:
-        raise AmqpError(505, f"a content header of class {class_id}, not {_BASIC}", _BASIC)
+        text = f"expected content header for class {_BASIC}, got one for class {class_id} instead"
+        raise AmqpError(505, text, _BASIC, _PUBLISH)
     if weight != 0:
         raise AmqpError(501, f"a content weight of {weight}", _BASIC)
     properties.fields(payload[_PROPERTIES_AT:])

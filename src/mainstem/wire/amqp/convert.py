@@ -23,8 +23,9 @@
     routing key                      key of the record
 
 From Kafka every header becomes a string, null becomes void, and of headers with the same name the last one
-counts. What cannot be said in AMQP (a name of more than 255 bytes, headers beyond the size of a frame) is
-left out. A message read by its own protocol needs none of this: its own form is kept beside the other.
+counts. Left out is what cannot be said in AMQP (a name of more than 255 bytes, headers beyond the size of a
+frame) and, where the broker has written headers of its own (`route`), those. A message read by its own
+protocol needs none of this: its own form is kept beside the other.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _SHORT_STRINGS = {
 }
 _FLAG_OF = {name: flag for flag, name in _SHORT_STRINGS.items()}
 _PRIORITY, _TIMESTAMP, _USER_ID = "priority", "timestamp", "user-id"
-_OURS = frozenset((ROUTE, AMQP, EXPIRES, DEAD))
+_OURS = frozenset((ROUTE, AMQP, EXPIRES, DEAD, "keys", "since", "space"))
 _TAKEN = frozenset((*_FLAG_OF, *_OURS, _PRIORITY, _TIMESTAMP, _USER_ID))
 _ESCAPE = "header."
 _U64 = Struct(">Q")
@@ -90,8 +91,9 @@ def to_amqp(headers: Headers, timestamp_ms: int, max_bytes: int) -> bytes:
     if timestamp_ms >= 0:
         found[properties.TIMESTAMP] = _U64.pack(timestamp_ms // 1000)
     entries: dict[bytes, bytes] = {}
+    is_ours = any(name == ROUTE for name, _value in headers)  # else these names are somebody's own
     for name, value in headers:
-        if name in _OURS or _as_property(found, name, value):
+        if (is_ours and name in _OURS) or _as_property(found, name, value):
             continue
         raw_name = name.removeprefix(_ESCAPE).encode(errors="replace")
         if len(raw_name) <= tables.MAX_NAME_BYTES:
