@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands
+from pamqp import decode as pamqp_decode
 
 from mainstem.wire.amqp import convert, properties, tables
 from mainstem.wire.amqp.errors import AmqpError
@@ -175,6 +176,60 @@ def test_random_tables_stay_as_they_are_when_something_is_added(data):
     after = tables.entries(properties.patch(raw, {"x-new": 1})[2:])
     assert after[-1] == (b"x-new", b"l" + bytes(7) + b"\1")
     assert after[:-1] == [entry for entry in before if entry[0] != b"x-new"]
+
+
+short = st.text(min_size=1, max_size=20)
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.text(max_size=20)
+    | st.floats(allow_nan=False, width=32)
+    | st.integers(0, 1 << 31).map(lambda number: datetime.datetime.fromtimestamp(number, datetime.UTC))
+)
+nested = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(short, inner, max_size=4),
+    max_leaves=12,
+)
+any_properties = st.fixed_dictionaries(
+    {},
+    optional={
+        "content_type": short,
+        "headers": st.dictionaries(short, nested, min_size=1, max_size=5),
+        "delivery_mode": st.sampled_from([1, 2]),
+        "priority": st.integers(0, 255),
+        "reply_to": short,
+        "expiration": st.integers(0, 1 << 40).map(str),
+        "timestamp": st.integers(0, 1 << 31).map(
+            lambda number: datetime.datetime.fromtimestamp(number, datetime.UTC)
+        ),
+        "user_id": short,
+        "app_id": short,
+    },
+)
+
+
+@given(any_properties)
+def test_properties_that_pamqp_wrote_are_read_as_pamqp_reads_them(given_fields):
+    raw = made(**given_fields)
+    expected = commands.Basic.Properties(**given_fields)
+    assert properties.decode(raw) == expected
+    assert properties.headers(raw) == (expected.headers or {})
+    assert properties.patch(raw) == raw
+    assert properties.join(properties.fields(raw)) == raw
+    wanted = properties.read(raw)
+    assert (wanted.priority, wanted.delivery_mode) == (expected.priority, expected.delivery_mode)
+    assert (wanted.reply_to, wanted.user_id) == (expected.reply_to, expected.user_id)
+    assert wanted.expiration_ms == (None if expected.expiration is None else int(expected.expiration))
+    convert.to_kafka(raw)
+
+
+@given(st.dictionaries(short, nested, max_size=5))
+def test_tables_that_we_wrote_are_read_back(table):
+    plain = {name: value for name, value in table.items() if isinstance(value, int | str | None)}
+    raw = tables.encode_value(plain)
+    assert tables.decode(raw[1:]) == plain == pamqp_decode.field_table(raw[1:])[1]
 
 
 # --- to Kafka and from it ----------------------------------------------------------------------------------

@@ -122,10 +122,7 @@ def read(raw: bytes) -> Wanted:
 def headers(raw: bytes) -> dict[str, object]:
     """The table of headers, decoded; empty if there is none."""
     table = fields(raw).get(HEADERS)
-    if table is None:
-        return {}
-    tables.entries(table)
-    return tables.decode(table)
+    return {} if table is None else tables.decode(table)
 
 
 def patch(

@@ -20,7 +20,7 @@ from pamqp import decode as pamqp_decode
 from mainstem.wire.amqp.errors import AmqpError
 
 MAX_DEPTH = 32
-# pamqp copies what is left of a table for every value in it: the cost grows with their product.
+# pamqp copies what is left of a method's table for every value in it: the cost grows with their product.
 MAX_VALUES = 1024
 
 _U32 = Struct(">I")
@@ -63,14 +63,19 @@ def check(raw: bytes, at: int) -> int:
 
 
 def decode(raw: bytes) -> dict[str, object]:
-    """All of a table that was walked through, as Python's values."""
+    """All of a table, as Python's values: what pamqp makes of it, without its copies of all that is left."""
     try:
-        return dict(pamqp_decode.field_table(raw)[1])
-    except (ValueError, OverflowError, OSError, DecimalException) as error:
-        raise broken(f"a field table with a value that cannot be: {error}") from None
+        return {name.decode(): decode_value(value) for name, value in entries(raw)}
+    except UnicodeDecodeError:
+        raise broken("a name in a field table that is not utf-8") from None
 
 
 def decode_value(raw: bytes) -> object:
+    """One value with its type octet, which was walked through."""
+    if raw[0] == _TABLE:
+        return decode(raw[1:])
+    if raw[0] == _ARRAY:
+        return [decode_value(value) for value in _Walk(raw).items()]
     try:
         return pamqp_decode.embedded_value(raw)[1]
     except (ValueError, OverflowError, OSError, DecimalException) as error:
@@ -113,6 +118,16 @@ class _Walk:
         end = self.table(0, len(self._raw), 1, found)
         if end != len(self._raw):
             raise broken(f"{len(self._raw) - end} bytes behind a field table")
+        return found
+
+    def items(self) -> list[bytes]:
+        """Of an array with its type octet."""
+        at, end = self._sized(1, len(self._raw))
+        found = []
+        while at < end:
+            after = self._value(at, end, 1)
+            found.append(self._raw[at:after])
+            at = after
         return found
 
     def table(self, at: int, stop: int, depth: int, found: list[Entry] | None = None) -> int:
