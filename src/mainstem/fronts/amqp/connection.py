@@ -32,8 +32,8 @@ from mainstem.wire.amqp.scan import Scanner
 
 events = get_log(__name__)
 
-# Bytes made for a client and not taken by it, above which nothing more is delivered to it; the second while
-# all clients of the listener together leave too much untaken.
+# Bytes made for a client in one turn, above which nothing more is delivered to it; the second while all
+# clients of the listener together leave too much untaken.
 MAX_UNSENT = 1 << 20
 MAX_UNSENT_SCARCE = 64 << 10
 # Bytes that may wait in memory while what came before is not handled.
@@ -98,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_writing = False
         self._reserved = 0
         self._unsent = 0  # as counted for the listener
+        self._sending_since = 0.0  # the peer took something at that time or had nothing to take
         self._flush_planned = False
         self._starved = False  # a consumer was told to take nothing because nobody reads
         self._confirms: dict[Channel, int] = {}  # on disk, not told yet
@@ -119,12 +120,12 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=MAX_UNSENT, low=MAX_UNSENT // 4)
         peername = transport.get_extra_info("peername") or ("local", 0)
         self.peer = f"{peername[0]}:{peername[1]}"
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.session = Session(self._server.listener, str(peername[0]), certificate)
+        transport.set_write_buffer_limits(1, 0)  # say at once when the peer takes nothing
         refused = self._server.opened(self)
         if refused:
             self.abort(refused)
@@ -443,12 +444,15 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def close(self) -> None:
-        """Once the peer has taken what is for it; a peer that takes nothing is cut off."""
-        self.is_closed = True
-        if self._paused_writing:
-            self._transport.abort()
-        else:
+        """Once the peer has taken what is for it; the server's watch cuts off one that takes nothing."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.opened_at = self._server.now()  # of its end
             self._transport.close()
+
+    def cut_off(self) -> None:
+        self.is_closed = True
+        self._transport.abort()
 
     # --- confirms --------------------------------------------------------------------------------
 
@@ -528,8 +532,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _count_unsent(self) -> None:
         unsent = self._transport.get_write_buffer_size() if self._paused_writing else 0
+        if unsent < self._unsent or not self._unsent:
+            self._sending_since = self._server.now()
         self.session.listener.unsent.held += unsent - self._unsent
         self._unsent = unsent
+
+    def stalled_s(self) -> float:
+        """How long the peer has not taken what was made for it; 0 if there is nothing to take."""
+        if not self._unsent:
+            return 0.0
+        self._count_unsent()
+        return self._server.now() - self._sending_since
 
     def beat(self) -> None:
         """A sign of life, when there was nothing else to send."""

@@ -28,9 +28,9 @@ class ServerLimits:
     max_connections: int = 10_000
     max_connections_per_peer: int = 10_000
     max_bytes_before_authentication: int = 64 << 10
-    idle_ms: int = 600_000
+    idle_ms: int = 600_000  # without heartbeats and without a channel
     handshake_ms: int = 10_000
-    stall_ms: int = 10_000  # a large message whose bytes stop coming
+    stall_ms: int = 10_000  # a large message whose bytes stop coming, or a full memory of bytes not taken
     drain_ms: int = 10_000
 
 
@@ -101,7 +101,7 @@ class AmqpServer:
         while self.now() < until and self._connections:
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
-            connection.close()
+            connection.cut_off()
         await asyncio.sleep(0)  # their ends
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.limits.drain_ms / 1000)
@@ -158,15 +158,20 @@ class AmqpServer:
         limits = self.limits
         open_s, silent_s = now - connection.opened_at, now - connection.last_received
         heartbeat_s = connection.session.heartbeat_s
-        if connection.state == "closing":
+        if connection.is_closed or connection.state == "closing":
             if open_s > GOODBYE_S:
-                connection.close()
+                connection.cut_off()
         elif connection.state != "running":
             if open_s * 1000 > limits.handshake_ms:
                 # However busy it was: a byte now and then keeps nobody connected.
                 connection.abort("no login in time")
         elif connection.holds_memory and connection.is_read_from and silent_s * 1000 > limits.stall_ms:
             connection.abort(f"a message stalled for {limits.stall_ms} ms")
+        elif self.listener.unsent.is_full and connection.stalled_s() * 1000 > limits.stall_ms:
+            connection.abort("does not read what it asked for")
+            connection.cut_off()
+        elif not heartbeat_s and not connection.channels and silent_s * 1000 > limits.idle_ms:
+            connection.abort("idle for too long")
         elif heartbeat_s and connection.is_read_from and silent_s > 2 * heartbeat_s + WATCH_S:
             connection.abort(f"missed heartbeats from client, timeout: {heartbeat_s}s")
         else:

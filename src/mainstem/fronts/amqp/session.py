@@ -11,7 +11,7 @@ from mainstem.broker.access.sasl import Authenticator
 from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Namespace, Queues
 from mainstem.broker.queues.topology import Topology
-from mainstem.fronts.amqp.codes import Resource
+from mainstem.fronts.amqp.codes import Resource, as_amqp
 from mainstem.fronts.amqp.replies import Replies
 from mainstem.model.errors import NotAuthorized
 
@@ -93,7 +93,7 @@ class Session:
         return Resource(kind, name, self.namespace.name)
 
     def require(self, permission: str, kind: str, name: str) -> None:
-        """Raises NotAuthorized. What was allowed once is remembered until the rules change."""
+        """Raises AmqpError. What was allowed once is remembered until the rules change."""
         access = self.listener.access
         if access.version != self._version:
             self._version = access.version
@@ -103,7 +103,8 @@ class Session:
             return
         named = self._rule_name(name or DEFAULT_EXCHANGE)
         if not access.allows(self.principal, self.host, OPERATIONS[permission], "topic", named):
-            raise NotAuthorized(self.principal, permission, kind, name)
+            error = NotAuthorized(self.principal, permission, kind, name)
+            raise as_amqp(error, self.resource(kind, name or DEFAULT_EXCHANGE))
         if len(self._allowed) < 10_000:
             self._allowed.add(key)
 
