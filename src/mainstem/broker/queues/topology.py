@@ -230,9 +230,7 @@ class Topology:
         self, namespace: Namespace, source: str, target: Target, key: str, arguments: Mapping[str, Any]
     ) -> None:
         binding = namespace.router.check_binding(source, target, key, arguments)
-        if binding in namespace.router.bindings_of(target.name) and target.kind == "queue":
-            return
-        if binding in namespace.router.bindings_to(target.name) and target.kind == "exchange":
+        if namespace.router.is_bound(binding):
             return
         await self._commit(Bound(namespace.name, source, *target, key, arguments))
 
