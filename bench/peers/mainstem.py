@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench import amqp
 from bench.peers.server import Server, free_port, make_certificate, spawn, wait_ready
 
 SERVE = (sys.executable, "-c", "from mainstem.cli.main import main; main()", "serve")
@@ -41,4 +42,6 @@ def start_mainstem(
         ]
     process = spawn(command, log, extra)
     ready_s = wait_ready(process, port, log, ready_timeout_s)
+    if amqp_port:  # its listeners open one after the other
+        ready_s += wait_ready(process, amqp_port, log, ready_timeout_s, amqp.wait_until_ready)
     return Server(name, process, data, port, http_port, ready_s, tls_port, ca, amqp_port)

@@ -2,12 +2,15 @@
 
 from bench.lab import Scenario
 from bench.scenarios import (
+    backlog,
     cold,
     columns,
     consume,
+    delays,
     fan_out,
     interference,
     latency,
+    many_queues,
     many_topics,
     merge,
     pipeline_start,
@@ -38,6 +41,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     *queues.SCENARIOS,
     *fan_out.SCENARIOS,
     *queue_latency.SCENARIOS,
+    *backlog.SCENARIOS,
+    *many_queues.SCENARIOS,
+    *delays.SCENARIOS,
     *spark_read.SCENARIOS,
     *spark_stream.SCENARIOS,
     *spark_history.SCENARIOS,

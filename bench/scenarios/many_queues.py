@@ -1,0 +1,70 @@
+"""100,000 queues with a binding each: declared, there again after a stop and kill -9, and their memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+from bench import meter
+from bench.lab import Lab, Scenario
+from bench.peers import Server
+from bench.scenarios.queue_load import make, work
+from bench.stats import OURS, Bar
+
+QUEUES, QUEUES_QUICK = 100_000, 5_000
+
+
+def look(lab: Lab, server: Server, queues: int) -> float:
+    """Asks for each of them; one that is missing is an error."""
+    return work(lab, server, "count", "-q", queues)["seconds"]
+
+
+def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
+    queues = int(lab.seconds(QUEUES, QUEUES_QUICK))
+    server = lab.launch(side)
+    make(lab, server)  # whatever the first one costs is not a queue's share
+    lab.settle()
+    before_bytes = meter.rss_bytes(server.pid)
+    make(lab, server, "-q", queues, "-x", "direct")
+    look_s = look(lab, server, queues)
+    lab.settle()
+    grown_bytes = meter.rss_bytes(server.pid) - before_bytes
+    server.stop()
+    again = lab.launch(side)
+    look(lab, again, queues)
+    again.kill()
+    killed = lab.launch(side)
+    look(lab, killed, queues)
+    # By their bindings, which must be there again too.
+    sent = work(lab, killed, "publish", "-q", queues, "-x", "direct", "-n", queues, "-d", 300)
+    kept = work(lab, killed, "count", "-q", queues)["messages"]
+    killed.stop()
+    shutil.rmtree(killed.data)
+    if kept != queues:
+        raise AssertionError(f"{queues} messages were confirmed, {kept:.0f} are in the queues")
+    return {
+        "bytes_per_queue": grown_bytes / queues,
+        "restart_s": again.ready_s,
+        "restart_after_kill_s": killed.ready_s,
+        "ask_each_s": look_s,
+        "publish_per_s": sent["messages_per_s"],
+    }
+
+
+SCENARIOS = (
+    Scenario(
+        name="amqp-many-queues",
+        title="100,000 AMQP queues with a binding each",
+        conditions="declared and bound 64 ahead of answers; stopped, started; kill -9, started; each time "
+        "every one is asked for by a passive declare; then 100,000 messages by random keys",
+        sides=(OURS,),
+        bars=(
+            Bar("bytes_per_queue", "at most", 4096, "REPORT", unit="B"),
+            Bar("restart_s", "at most", None, "REPORT", unit="s"),
+            Bar("restart_after_kill_s", "at most", None, "REPORT", unit="s"),
+        ),
+        measure=measure,
+        queues=True,
+        max_rounds=1,
+    ),
+)
