@@ -12,7 +12,6 @@ from mainstem.fronts.amqp.unacked import Held, Unacked
 from mainstem.wire.amqp.deliver import Deliveries
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.events import ACK, DROP, Acks
-from mainstem.wire.amqp.methods import append
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.connection import Connection
@@ -63,8 +62,7 @@ class Channel:
         self._reply_consumer: Deliveries | None = None
 
     def send(self, frame: base.Frame) -> None:
-        append(self.connection.out, self.number, frame)
-        self.connection.flush_soon()
+        self.connection.send(self.number, frame)
 
     # --- deliveries and their end ----------------------------------------------------------------
 
@@ -133,11 +131,13 @@ class Channel:
 
     def reply(self, route: bytes, properties: bytes, body: bytes) -> None:
         """An answer to something that was published here. One who does not read gets no more of them."""
-        if self._reply_consumer is None or self.connection.is_full:
+        if self._reply_consumer is None or self.connection.outbox.is_full:
             return
-        self._reply_consumer.encode_message(self.connection.out, self.next_tag, route, properties, body)
+        self._reply_consumer.encode_message(
+            self.connection.outbox.out, self.next_tag, route, properties, body
+        )
         self.next_tag += 1
-        self.connection.flush_soon()
+        self.connection.outbox.flush_soon()
 
     # --- the end ---------------------------------------------------------------------------------
 

@@ -19,23 +19,21 @@ from pamqp import base, commands
 from mainstem.fronts.amqp import negotiation
 from mainstem.fronts.amqp.channel import Channel
 from mainstem.fronts.amqp.codes import CHANNEL_ERROR, COMMAND_INVALID, INTERNAL_ERROR, as_amqp, not_allowed
+from mainstem.fronts.amqp.confirms import Confirms
 from mainstem.fronts.amqp.handlers import HANDLERS
 from mainstem.fronts.amqp.inbox import Inbox
+from mainstem.fronts.amqp.outbox import Outbox
 from mainstem.fronts.amqp.publishing import publish
 from mainstem.fronts.amqp.session import Listener, Session
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.events import Acks, Event, Method, Publishes, Refused
-from mainstem.wire.amqp.methods import HEARTBEAT, PROTOCOL_HEADER, append, append_ack, append_nack, decode
+from mainstem.wire.amqp.methods import HEARTBEAT, PROTOCOL_HEADER, append, decode
 from mainstem.wire.amqp.scan import Scanner
 
 events = get_log(__name__)
 
-# Bytes made for a client in one turn, above which nothing more is delivered to it; the second while all
-# clients of the listener together leave too much untaken.
-MAX_UNSENT = 1 << 20
-MAX_UNSENT_SCARCE = 64 << 10
 # Bytes that may wait in memory while what came before is not handled.
 MAX_WAITING_BYTES = 64 << 10
 # Bodies that have not come whole: beyond this a connection asks for room before it receives more.
@@ -95,24 +93,18 @@ class Connection(asyncio.BufferedProtocol):
         self._told_blocked = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else
         self._paused_reading = False
-        self._paused_writing = False
         self._reserved = 0
-        self._unsent = 0  # as counted for the listener
-        self._sending_since = 0.0  # the peer took something at that time or had nothing to take
-        self._flush_planned = False
-        self._starved = False  # a consumer was told to take nothing because nobody reads
-        self._confirms: dict[Channel, int] = {}  # on disk, not told yet
-        self._confirms_under_way = 0
         self._draining = False
         self._is_deaf = False  # where a frame begins cannot be told any more
-        self.to_confirm: set[Channel] = set()  # published on in this turn
-        self.out = bytearray()
+        self.outbox = Outbox(server, listener.unsent)
+        self.confirms = Confirms(self.outbox, listener.broker.queues)
+        self.outbox.before_flush = self.confirms.tell
+        self.outbox.on_room = self._feed_consumers
         self.channels: dict[int, Channel] = {}
         self.state = "header"  # starting, tuning, opening, running, closing
         self.is_closed = False
         self.opened_at = 0.0
         self.last_received = 0.0
-        self.last_sent = 0.0
         self.peer = "unknown"
 
     # --- the transport's calls -------------------------------------------------------------------
@@ -125,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.session = Session(self._server.listener, str(peername[0]), certificate)
-        transport.set_write_buffer_limits(1, 0)  # say at once when the peer takes nothing
+        self.outbox.attach(transport)
         refused = self._server.opened(self)
         if refused:
             self.abort(refused)
@@ -135,8 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server.budget.leave(self)
         self._server.budget.release(self._reserved)
         self._reserved = 0
-        self.session.listener.unsent.held -= self._unsent
-        self._unsent = 0
+        self.outbox.close()
         self._events, self._at = [], 0
         self._close_channels()
         self._server.spawn(self.session.topology.owner_gone(self))
@@ -153,13 +144,10 @@ class Connection(asyncio.BufferedProtocol):
         self._work()
 
     def pause_writing(self) -> None:
-        self._paused_writing = True
-        self._count_unsent()
+        self.outbox.pause()
 
     def resume_writing(self) -> None:
-        self._paused_writing = False
-        self._count_unsent()
-        self._flush()
+        self.outbox.resume()
         self._work()
 
     # --- what the client sends -------------------------------------------------------------------
@@ -175,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         inbox.start += len(PROTOCOL_HEADER)
         self.state = "starting"
-        append(self.out, 0, negotiation.start(self))
+        append(self.outbox.out, 0, negotiation.start(self))
         return True
 
     def _work(self) -> None:
@@ -193,10 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # a bug: this connection ends, the broker goes on
             events.error("a connection failed", peer=self.peer, error=error)
             self.close_with(AmqpError(INTERNAL_ERROR, "see the broker's log"))
-        if self.to_confirm:
-            self._confirm_after_disk()
-        if self.out and not self._flush_planned:
-            self._flush()
+        self.confirms.end_turn()
+        self.outbox.flush_unless_planned()
         self._adjust_reading()
 
     def _handle_events(self) -> bool:
@@ -219,14 +205,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting or self._draining:
             return False
         if isinstance(event, Publishes):
-            if event.mandatory and self._paused_writing:
+            if event.mandatory and self.outbox.is_paused:
                 return False  # it may come back
             why = self.session.queues.blocked
             if why is not None and self.state == "running":
                 self._block(why)
                 return False
             return True
-        return not self._paused_writing or not isinstance(event, Method)
+        return not self.outbox.is_paused or not isinstance(event, Method)
 
     def _handle(self, event: Event, number: int) -> None:
         if isinstance(event, Method):
@@ -255,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle_method(self, number: int, payload: bytes) -> None:
         if payload[:4] == _ACCESS_REQUEST and number:
             if self._channel(number) is not None:
-                self.out += b"\x01%b%b%b\xce" % (
+                self.outbox.out += b"\x01%b%b%b\xce" % (
                     number.to_bytes(2, "big"),
                     len(_ACCESS_OK).to_bytes(4, "big"),
                     _ACCESS_OK,
@@ -287,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Awaitable):
             self._wait_for(answer, method, channel)
         elif answer is not None:
-            append(self.out, number, answer)
+            append(self.outbox.out, number, answer)
 
     async def _after_disk(self, channel: Channel, method: base.Frame) -> base.Frame | None:
         """What a channel published and acknowledged is on disk, and seen, before its next answer."""
@@ -316,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             answer = await work
             if answer is not None and not self.is_closed:
-                append(self.out, number, answer)
+                append(self.outbox.out, number, answer)
         except MainstemError as error:
             self._refuse(number, _of_method(as_amqp(error), method))
         except Exception as error:  # a bug: this connection ends, the broker goes on
@@ -328,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             await self.session.topology.owner_gone(self)
             return
         if isinstance(method, commands.Connection.Close):
-            self._flush()
+            self.outbox.flush()
             self.close()
             return
         self._work()
@@ -349,7 +335,7 @@ class Connection(asyncio.BufferedProtocol):
                 f" negotiated channel_max ({session.channel_max})"
             )
         self.channels[number] = Channel(self, number)
-        append(self.out, number, commands.Channel.OpenOk())
+        append(self.outbox.out, number, commands.Channel.OpenOk())
 
     def _close_channel(self, number: int, method: base.Frame) -> None:
         if self.state == "closing":
@@ -361,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             if channel.is_closing:
                 del self.channels[number]
         elif channel.is_closing:
-            append(self.out, number, commands.Channel.CloseOk())
+            append(self.outbox.out, number, commands.Channel.CloseOk())
         else:
             self._wait_for(self._leave_channel(channel), method, channel)
 
@@ -369,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
         channel.close()
         if channel.is_ahead:
             await self._disk(channel)
-        self._tell_confirms(channel)
+        self.confirms.tell_of(channel)
         self.channels.pop(channel.number, None)
         return commands.Channel.CloseOk()
 
@@ -389,15 +375,12 @@ class Connection(asyncio.BufferedProtocol):
         if channel.is_closing or self.is_closed:
             return
         events.event("channel closed", peer=self.peer, channel=number, why=str(error))
-        self._tell_confirms(channel)
+        self.confirms.tell_of(channel)
         channel.close()
         channel.is_closing = True
-        append(
-            self.out,
-            number,
-            commands.Channel.Close(error.code, error.reply_text, error.class_id, error.method_id),
+        self.send(
+            number, commands.Channel.Close(error.code, error.reply_text, error.class_id, error.method_id)
         )
-        self.flush_soon()
 
     def close_with(self, error: AmqpError) -> None:
         """Tell the client why, and wait for it to say goodbye; the server's watch does not wait for long."""
@@ -411,19 +394,15 @@ class Connection(asyncio.BufferedProtocol):
         self.opened_at = self._server.now()  # of its end
         self._draining = self._alarmed = False
         self._close_channels()
-        append(
-            self.out,
-            0,
-            commands.Connection.Close(error.code, error.reply_text, error.class_id, error.method_id),
-        )
-        self._flush()
+        self.send(0, commands.Connection.Close(error.code, error.reply_text, error.class_id, error.method_id))
+        self.outbox.flush()
         self._server.spawn(self.session.topology.owner_gone(self))
 
     def _handle_farewell(self, method: base.Frame) -> None:
         if isinstance(method, commands.Connection.CloseOk):
             self.close()
         elif isinstance(method, commands.Connection.Close):
-            append(self.out, 0, commands.Connection.CloseOk())
+            append(self.outbox.out, 0, commands.Connection.CloseOk())
 
     def _listen_for_goodbye(self) -> None:
         inbox = self._inbox
@@ -454,100 +433,21 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         self._transport.abort()
 
-    # --- confirms --------------------------------------------------------------------------------
-
-    def _confirm_after_disk(self) -> None:
-        """Once for all that was published in this turn."""
-        published = [(channel, channel.confirmed, channel.published) for channel in self.to_confirm]
-        self.to_confirm.clear()
-        for channel, _, upto in published:
-            channel.confirmed = upto
-        self._confirms_under_way += 1
-
-        def on_disk() -> None:
-            self._confirms_under_way -= 1
-            for channel, _, upto in published:
-                self._confirms[channel] = upto
-            self.flush_soon()
-
-        def no_room() -> None:
-            self._confirms_under_way -= 1
-            for channel, after, upto in published:
-                if not channel.is_closing and not self.is_closed:
-                    for number in range(after + 1, upto + 1):
-                        append_nack(self.out, channel.number, number, False)
-            self.flush_soon()
-
-        self.session.queues.after_disk(on_disk, no_room)
-
-    def nacked(self, channel: Channel) -> None:
-        """A message was refused and its publisher told so."""
-        self.flush_soon()
-
-    def _tell_confirms(self, only: Channel | None = None) -> None:
-        if not self._confirms:
-            return
-        if only is None:
-            confirms, self._confirms = self._confirms, {}
-        else:
-            upto = self._confirms.pop(only, None)
-            confirms = {only: upto} if upto is not None else {}
-        for channel, upto in confirms.items():
-            if not channel.is_closing:
-                append_ack(self.out, channel.number, upto, True)
-
     # --- writing ---------------------------------------------------------------------------------
 
-    @property
-    def is_full(self) -> bool:
-        """Too much was made for this client that it has not taken."""
-        most = MAX_UNSENT_SCARCE if self.session.listener.unsent.is_full else MAX_UNSENT
-        if self._paused_writing or len(self.out) > most:
-            self._starved = True
-            return True
-        return False
+    def _feed_consumers(self) -> None:
+        """The client takes again what is made for it."""
+        for channel in self.channels.values():
+            channel.wake()
 
-    def flush_soon(self) -> None:
-        """Write what is in `out` after this turn, with what others add to it."""
-        if not self._flush_planned:
-            self._flush_planned = True
-            self._server.soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_planned = False
-        if self.is_closed:
-            return
-        if self._confirms and not self._paused_writing:
-            self._tell_confirms()
-        if self.out:
-            out, self.out = self.out, bytearray()
-            self.last_sent = self._server.now()
-            self._transport.write(out)
-            if self._paused_writing:
-                self._count_unsent()
-        if self._starved and not self._paused_writing:
-            self._starved = False
-            for channel in self.channels.values():
-                channel.wake()
-
-    def _count_unsent(self) -> None:
-        unsent = self._transport.get_write_buffer_size() if self._paused_writing else 0
-        if unsent < self._unsent or not self._unsent:
-            self._sending_since = self._server.now()
-        self.session.listener.unsent.held += unsent - self._unsent
-        self._unsent = unsent
-
-    def stalled_s(self) -> float:
-        """How long the peer has not taken what was made for it; 0 if there is nothing to take."""
-        if not self._unsent:
-            return 0.0
-        self._count_unsent()
-        return self._server.now() - self._sending_since
+    def send(self, number: int, frame: base.Frame) -> None:
+        append(self.outbox.out, number, frame)
+        self.outbox.flush_soon()
 
     def beat(self) -> None:
         """A sign of life, when there was nothing else to send."""
-        self.out += HEARTBEAT
-        self._flush()
+        self.outbox.out += HEARTBEAT
+        self.outbox.flush()
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -596,14 +496,12 @@ class Connection(asyncio.BufferedProtocol):
         self._alarmed = True
         if not self._told_blocked and self.session.can("connection.blocked"):
             self._told_blocked = True
-            append(self.out, 0, commands.Connection.Blocked(why[:200]))
-            self.flush_soon()
+            self.send(0, commands.Connection.Blocked(why[:200]))
 
     def alarm_over(self) -> None:
         if self._told_blocked:
             self._told_blocked = False
-            append(self.out, 0, commands.Connection.Unblocked())
-            self.flush_soon()
+            self.send(0, commands.Connection.Unblocked())
         if self._alarmed:
             self._alarmed = False
             self._work()
@@ -617,7 +515,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_answering(self) -> bool:
-        return not self.is_closed and (self._waiting or self._confirms_under_way > 0 or bool(self._confirms))
+        return not self.is_closed and (self._waiting or self.confirms.are_pending)
 
     @property
     def is_read_from(self) -> bool:

@@ -47,7 +47,7 @@ class Consumer:
     def credit(self) -> int:
         """How many it may take: none while its client does not read what it was sent."""
         channel = self.channel
-        if not self.is_open or channel.connection.is_full:
+        if not self.is_open or channel.connection.outbox.is_full:
             return 0
         if self.no_ack:
             return -1
@@ -64,7 +64,7 @@ class Consumer:
         connection = channel.connection
         if channel.shared_prefetch and not self.no_ack:
             found = self._within(channel.shared_prefetch - channel.in_flight, queue, found)
-        out, encode = connection.out, self._deliveries.encode
+        out, encode = connection.outbox.out, self._deliveries.encode
         for one in found:
             lane, first, count, at = one.lane, one.first, one.count, one.at
             tag = channel.next_tag
@@ -78,11 +78,11 @@ class Consumer:
                 channel.unacked.hold(Held(tag, tag + count, queue, lane, first, self))
                 self.in_flight += count
                 channel.in_flight += count
-        connection.flush_soon()
+        connection.outbox.flush_soon()
 
     def _encode_counted(self, queue: Queue, found: Found, tag: int) -> int:
         """With the number of deliveries that failed before."""
-        out, lane = self.channel.connection.out, queue.lanes[found.lane].state
+        out, lane = self.channel.connection.outbox.out, queue.lanes[found.lane].state
         for index in range(found.count):
             extra = {"x-delivery-count": lane.attempts(found.first + index)}
             self._deliveries.encode_one(out, tag + index, True, found.batch, found.at + index, extra)

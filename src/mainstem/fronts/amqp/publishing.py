@@ -19,7 +19,6 @@ from mainstem.model.record import Headers
 from mainstem.wire.amqp import properties as props
 from mainstem.wire.amqp.deliver import encode_return
 from mainstem.wire.amqp.events import Publishes
-from mainstem.wire.amqp.methods import append_nack
 from mainstem.wire.amqp.records import encode_record, encode_records
 
 if TYPE_CHECKING:
@@ -138,9 +137,7 @@ def _place(
         if transaction is not None:
             transaction.failed = True
         elif channel.confirming:
-            channel.published += 1
-            append_nack(channel.connection.out, channel.number, channel.published, False)
-            channel.connection.nacked(channel)
+            channel.connection.confirms.refused(channel)
         return
     if transaction is None:
         gathered = queues.gather(route, priority)
@@ -179,16 +176,15 @@ def _hold_back(
 def _count(channel: Channel, count: int) -> None:
     """Confirmed once the turn is on disk."""
     if channel.confirming:
-        channel.published += count
-        channel.connection.to_confirm.add(channel)
+        channel.connection.confirms.published(channel, count)
 
 
 def _send_back(channel: Channel, run: Publishes, index: int) -> None:
     connection = channel.connection
-    out = connection.out if channel.transaction is None else channel.transaction.returns
+    out = connection.outbox.out if channel.transaction is None else channel.transaction.returns
     encode_return(out, connection.session.frame_max, NO_ROUTE, "NO_ROUTE", run, index)
     if channel.transaction is None:
-        connection.flush_soon()
+        connection.outbox.flush_soon()
     else:
         channel.transaction.grow(run.body_size(index))
 

@@ -118,7 +118,7 @@ class AmqpServer:
         host = connection.session.host
         self._connections.add(connection)
         self._per_peer[host] = self._per_peer.get(host, 0) + 1
-        connection.opened_at = connection.last_received = connection.last_sent = self.now()
+        connection.opened_at = connection.last_received = connection.outbox.last_sent = self.now()
         if self._stopping:  # it was in its TLS handshake
             return "the broker is stopping"
         if len(self._connections) > self.limits.max_connections:
@@ -167,7 +167,7 @@ class AmqpServer:
                 connection.abort("no login in time")
         elif connection.holds_memory and connection.is_read_from and silent_s * 1000 > limits.stall_ms:
             connection.abort(f"a message stalled for {limits.stall_ms} ms")
-        elif self.listener.unsent.is_full and connection.stalled_s() * 1000 > limits.stall_ms:
+        elif self.listener.unsent.is_full and connection.outbox.stalled_s() * 1000 > limits.stall_ms:
             connection.abort("does not read what it asked for")
             connection.cut_off()
         elif not heartbeat_s and not connection.channels and silent_s * 1000 > limits.idle_ms:
@@ -175,7 +175,7 @@ class AmqpServer:
         elif heartbeat_s and connection.is_read_from and silent_s > 2 * heartbeat_s + WATCH_S:
             connection.abort(f"missed heartbeats from client, timeout: {heartbeat_s}s")
         else:
-            if heartbeat_s and now - connection.last_sent >= heartbeat_s / 2:
+            if heartbeat_s and now - connection.outbox.last_sent >= heartbeat_s / 2:
                 connection.beat()
             if connection.is_idle and silent_s > 1:
                 connection.rest()

@@ -62,7 +62,7 @@ class Transaction:
                 channel.end(kind, taken)
         for call in self.later:
             call()
-        channel.connection.out += self.returns
+        channel.connection.outbox.out += self.returns
 
     def drop(self) -> list[Held]:
         """Nothing of it happens: these deliveries are held again."""

@@ -110,14 +110,14 @@ async def get(channel: Channel, method: commands.Basic.Get) -> Reply:
     if found.again and queue.spec.options.kind == "quorum":
         extra["x-delivery-count"] = queue.lanes[found.lane].state.attempts(found.first)
     place = GetOk(channel.number, session.frame_max, channel.next_tag, found.again, queue.ready)
-    encode_get_ok(channel.connection.out, place, found.batch, found.at, extra)
+    encode_get_ok(channel.connection.outbox.out, place, found.batch, found.at, extra)
     if method.no_ack:
         queue.ack(found.lane, found.first, found.first + 1)
     else:
         tag = channel.next_tag
         channel.unacked.hold(Held(tag, tag + 1, queue, found.lane, found.first, None))
     channel.next_tag += 1
-    channel.connection.flush_soon()
+    channel.connection.outbox.flush_soon()
     return None
 
 
