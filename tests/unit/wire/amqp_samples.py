@@ -83,7 +83,7 @@ def feed(scan, pieces):
         found += spread(events)
         assert 0 <= used <= len(buffer)
         del buffer[:used]
-        assert len(buffer) < max(scan.frame_max, 8) + len(piece)
+        assert len(buffer) < scan.frame_max
     return found
 
 
