@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+import urllib.request
 from collections.abc import Mapping
 
 from bench import meter
@@ -17,6 +19,16 @@ QUEUES, QUEUES_QUICK = 100_000, 5_000
 def look(lab: Lab, server: Server, queues: int) -> float:
     """Asks for each of them; one that is missing is an error."""
     return work(lab, server, "count", "-q", queues)["seconds"]
+
+
+def list_all(server: Server, queues: int) -> float:
+    """Seconds for a list of all of them, a line each."""
+    started = time.monotonic()
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/admin/queues", timeout=60) as answer:
+        lines = sum(1 for _ in answer)
+    if lines != queues:
+        raise AssertionError(f"{lines} of {queues} queues are in the list")
+    return time.monotonic() - started
 
 
 def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
@@ -35,6 +47,7 @@ def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
     again.kill()
     killed = lab.launch(side)
     look(lab, killed, queues)
+    list_s = list_all(killed, queues)
     # By their bindings, which must be there again too.
     sent = work(lab, killed, "publish", "-q", queues, "-x", "direct", "-n", queues, "-d", 300)
     kept = work(lab, killed, "count", "-q", queues)["messages"]
@@ -47,6 +60,7 @@ def measure(lab: Lab, side: str, _round: int) -> Mapping[str, float]:
         "restart_s": again.ready_s,
         "restart_after_kill_s": killed.ready_s,
         "ask_each_s": look_s,
+        "list_s": list_s,
         "publish_per_s": sent["messages_per_s"],
     }
 
@@ -56,10 +70,11 @@ SCENARIOS = (
         name="amqp-many-queues",
         title="100,000 AMQP queues with a binding each",
         conditions="declared and bound 64 ahead of answers; stopped, started; kill -9, started; each time "
-        "every one is asked for by a passive declare; then 100,000 messages by random keys",
+        "every one is asked for by a passive declare; listed over http; then 100,000 messages by random keys",
         sides=(OURS,),
         bars=(
             Bar("bytes_per_queue", "at most", 4096, "REPORT", unit="B"),
+            Bar("list_s", "at most", None, "REPORT", unit="s"),
             Bar("restart_s", "at most", None, "REPORT", unit="s"),
             Bar("restart_after_kill_s", "at most", None, "REPORT", unit="s"),
         ),
