@@ -31,6 +31,10 @@ class AskList(AskNamespace, frozen=True, kw_only=True):
     match: str = "*"
 
 
+class AskQueues(AskList, frozen=True, kw_only=True):
+    name: str | None = None  # this one alone
+
+
 class AskName(Ask, frozen=True, kw_only=True):
     name: str
 
@@ -100,7 +104,7 @@ class TopologyCalls:
             call("GET", "/admin/exchanges", AskList, self.exchanges),
             call("POST", "/admin/exchanges", AskExchange, self.make_exchange),
             call("DELETE", "/admin/exchanges", AskNoExchange, self.delete_exchange),
-            call("GET", "/admin/queues", AskList, self.queues),
+            call("GET", "/admin/queues", AskQueues, self.queues),
             call("POST", "/admin/queues", AskQueue, self.make_queue),
             call("DELETE", "/admin/queues", AskNoQueue, self.delete_queue),
             call("POST", "/admin/queues/purge", AskPurge, self.purge),
@@ -173,8 +177,10 @@ class TopologyCalls:
 
     # --- queues ----------------------------------------------------------------------------------
 
-    async def queues(self, ask: AskList) -> Rows:
+    async def queues(self, ask: AskQueues) -> Rows:
         namespace = self._topology.namespace(ask.namespace)
+        if ask.name is not None:
+            return Rows([self._queue_row(namespace, self.find_queue(ask.namespace, ask.name))])
         matches = glob(ask.match)
         found = (queue for queue in list(namespace.queues.values()) if matches(queue.name))
         return Rows(self._queue_row(namespace, queue) for queue in found)
