@@ -149,12 +149,12 @@ def test_beyond_its_length_a_queue_loses_its_oldest_or_refuses(tmp_path: Path) -
         assert await take_all(queue) == [b"c", b"d"]
         await declare(queues, ns, "oldest", max_length=2, overflow="reject-publish")
         route = queues.route(ns, "", ("oldest",))
-        assert not queues.refuses(route)
+        assert not queues.full(route)
         add(queues.gather(route), b"a")
         add(queues.gather(route), b"b")
-        assert queues.refuses(route), "those of this turn count"
+        assert queues.full(route), "those of this turn count"
         await on_disk(queues)
-        assert queues.refuses(route)
+        assert queues.full(route)
 
     run(tmp_path, act)
 

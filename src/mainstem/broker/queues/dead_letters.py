@@ -19,6 +19,7 @@ from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.opened import OpenBatch
 from mainstem.broker.queues.queue import Queue
+from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section, Store
 from mainstem.kernel.log.entries import Entry
 from mainstem.model.errors import BodyGone, DiskFull, UnknownExchange
@@ -144,15 +145,11 @@ class DeadLetters:
         ttl = str(int.from_bytes(own, "big") - came_ms) if own else None
         history = _history(headers)
         deaths = died(history, [queue.name, grave.reason, 1, now_ms, exchange, keys, ttl])
-        target = options.dead_letter_exchange or ""
         new_keys = keys if options.dead_letter_key is None else [options.dead_letter_key]
-        names = self._destinations(queue, target, new_keys, headers, deaths)
+        names = self._destinations(queue, new_keys, headers, deaths)
         overlay: Headers = (
             *(header for header in body.overlay if header[0] not in _REPLACED),
-            ("route", join_route(target, new_keys[0])),
-            ("dead", msgspec.msgpack.encode(deaths)),
-            ("expires", None),
-            ("since", now_ms.to_bytes(8, "big")),
+            *_new_headers(queue, new_keys[0], deaths, now_ms),
         )
         count = stop - first
         lanes = [found.lanes[min(lane.index, len(found.lanes) - 1)] for found in names]
@@ -172,23 +169,40 @@ class DeadLetters:
         floor = lane.state.floor
         self.buried += count
 
+    def refused(self, queue: Queue, exchange: str, keys: list[str]) -> tuple[Route, Headers] | None:
+        """As if it had been the oldest of a full queue: where it goes, and with which headers."""
+        options, now_ms = queue.options, self._clock.now_ms()
+        if options.dead_letter_exchange is None:
+            return None
+        deaths: list[Death] = [[queue.name, "maxlen", 1, now_ms, exchange, keys, None]]
+        new_keys = keys if options.dead_letter_key is None else [options.dead_letter_key]
+        queues = self._destinations(queue, new_keys, {}, deaths)
+        if not queues:
+            return None
+        return Route(tuple(queues)), _new_headers(queue, new_keys[0], deaths, now_ms)
+
     def _destinations(
-        self,
-        queue: Queue,
-        exchange: str,
-        keys: list[str],
-        headers: dict[str, bytes | None],
-        deaths: list[Death],
+        self, queue: Queue, keys: list[str], headers: dict[str, bytes | None], deaths: list[Death]
     ) -> list[Queue]:
         """Queues that get it. One where it was before comes again only if somebody refused it on the way."""
         namespace = self._around.find_namespace(queue.namespace)
         if namespace is None:
             return []
+        exchange = queue.options.dead_letter_exchange or ""
         try:
             names = namespace.router.route(exchange, keys, self._around.headers_of(headers))
         except UnknownExchange:
             return []
         return [namespace.queues[name] for name in sorted(names) if not _is_cycle(name, deaths)]
+
+
+def _new_headers(queue: Queue, key: str, deaths: list[Death], now_ms: int) -> Headers:
+    return (
+        ("route", join_route(queue.options.dead_letter_exchange or "", key)),
+        ("dead", msgspec.msgpack.encode(deaths)),
+        ("expires", None),
+        ("since", now_ms.to_bytes(8, "big")),
+    )
 
 
 def _fate(headers: dict[str, bytes | None]) -> tuple[bytes | None, ...]:

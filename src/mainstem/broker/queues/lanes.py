@@ -14,7 +14,16 @@ from mainstem.kernel.subs.lane import Lane
 class QueueLane:
     """`delivered_upto`: messages below may have been delivered, and the disk knows."""
 
-    __slots__ = ("delivered_upto", "index", "loading", "marking", "partition", "reader", "state")
+    __slots__ = (
+        "delivered_upto",
+        "index",
+        "loading",
+        "looked_upto",
+        "marking",
+        "partition",
+        "reader",
+        "state",
+    )
 
     def __init__(self, index: int, partition: Partition, source: HasLog) -> None:
         self.index = index
@@ -22,6 +31,7 @@ class QueueLane:
         self.state = Lane()
         self.reader = LaneReader(source, partition)
         self.delivered_upto = 0
+        self.looked_upto = 0  # below, messages were there when nobody took them: they may be too old
         self.loading: asyncio.Future[None] | None = None  # batches, from the disk
         self.marking: asyncio.Future[None] | None = None  # a greater `delivered_upto`, on its way to the disk
 
@@ -50,6 +60,7 @@ class QueueLane:
         self.state = Lane()
         self.state.restore(known.floor, list(known.acked()), self.delivered_upto, known.failed())
         self.grow()
+        self.looked_upto = self.state.end
 
     def saved(self) -> LaneState | None:
         """None if it is as new."""

@@ -176,7 +176,8 @@ class Queue:
     # --- those who take --------------------------------------------------------------------------
 
     def subscribe(self, taker: Taker, exclusive: bool = False) -> None:
-        if self._exclusive is not None or (exclusive and len(self.sharing)):
+        alone = exclusive and (len(self.sharing) or self.options.single_active)
+        if self._exclusive is not None or alone:
             raise QueueInUse(f"queue {self.name!r} has a consumer that is alone, or wants to be")
         if exclusive:
             self._exclusive = taker
@@ -215,6 +216,8 @@ class Queue:
             wait.until.add_done_callback(self._woken)
             return
         if self.needs_care:
+            for lane in self.lanes:
+                lane.looked_upto = lane.state.end
             self._host.care_for(self)
 
     def _give_out(self) -> bool:
@@ -286,9 +289,12 @@ class Queue:
     # --- expiry ----------------------------------------------------------------------------------
 
     def _live(self, lane: QueueLane, batch: OpenBatch, at: int, count: int) -> int:
-        """How many have not expired; if the first ones have, they are buried and it is 0."""
+        """How many have not expired; if the first ones have, they are buried and it is 0.
+
+        What has just come goes to who waits for it, however short its time.
+        """
         ttl_ms = self.options.message_ttl_ms
-        if ttl_ms is None and not batch.expiring:
+        if (ttl_ms is None and not batch.expiring) or batch.base_offset + at >= lane.looked_upto:
             return count
         now_ms = self._host.now_ms()
         expired = 0
@@ -329,6 +335,8 @@ class Queue:
     async def get(self) -> Found | None:
         """One message, in flight from now on; None if there is none."""
         self._host.used(self)
+        for lane in self._grown():
+            lane.looked_upto = lane.state.end  # nobody waited for what is there
         while True:
             try:
                 return self._next(1)

@@ -31,6 +31,7 @@ from mainstem.kernel.log.log import Log
 from mainstem.model.errors import DiskFull, MainstemError
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Clock
+from mainstem.model.record import Headers
 
 events = get_log(__name__)
 
@@ -142,17 +143,23 @@ class Queues:
     def after_disk(self, call: Callable[[], None], refused: Callable[[], None] | None = None) -> None:
         self._gatherer.after_disk(call, refused)
 
-    def refuses(self, route: Route) -> bool:
-        """Whether some queue is full and takes no more, rather than to lose its oldest."""
-        return any(self._is_full(queue) for queue in route.limited)
+    def full(self, route: Route, size: int = 0) -> tuple[Queue, ...]:
+        """Queues that take no other message, of so many bytes, rather than to lose their oldest."""
+        return tuple(queue for queue in route.limited if self._is_full(queue, size))
 
-    def _is_full(self, queue: Queue) -> bool:
+    def refused(self, queue: Queue, exchange: str, keys: list[str]) -> tuple[Route, Headers] | None:
+        """Where a message goes that a full queue did not take, and the headers to add; None: nowhere."""
+        if queue.options.overflow != "reject-publish-dlx":
+            return None
+        return self._dead.refused(queue, exchange, keys)
+
+    def _is_full(self, queue: Queue, size: int) -> bool:
         options = queue.options
         if options.max_length is not None:
             coming = sum(lane.partition.next_offset - lane.state.end for lane in queue.lanes)
             if queue.ready + coming + self._gatherer.gathered(queue) >= options.max_length:
                 return True
-        return options.max_bytes is not None and self._care.sizes.is_full(queue, options.max_bytes)
+        return options.max_bytes is not None and self._care.sizes.is_full(queue, options.max_bytes - size)
 
     def known_bytes(self, queue: Queue) -> int | None:
         """Of its messages that nobody holds, where that is counted: in queues that have a limit on it."""

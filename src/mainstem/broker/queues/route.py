@@ -18,6 +18,9 @@ class Route:
             queue for queue in queues if queue.is_limited and queue.options.overflow != "drop-head"
         )
 
+    def without(self, queues: tuple[Queue, ...]) -> Route:
+        return Route(tuple(queue for queue in self.queues if queue not in queues))
+
     def lanes(self, priority: int) -> tuple[QueueLane, ...]:
         found = self._lanes.get(priority)
         if found is None:

@@ -34,9 +34,9 @@ class Sizes:
             return None
 
     def is_full(self, queue: Queue, limit: int) -> bool:
-        """As far as it is known without waiting for the disk."""
+        """Whether there is more. As far as it is known without waiting for the disk."""
         try:
-            return self.ready_bytes(queue) >= limit
+            return self.ready_bytes(queue) > limit
         except Waits:
             return False
 

@@ -138,6 +138,8 @@ class Topology:
         if spec.name in namespace.queues:
             queue = self.queue(namespace, spec.name, owner)
             known = queue.spec
+            if spec.exclusive and not known.exclusive:
+                raise QueueLocked(spec.name)
             _compare(
                 f"queue {spec.name!r}",
                 [

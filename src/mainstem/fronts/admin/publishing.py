@@ -99,9 +99,10 @@ class PublishCalls:
             route = self._queues.route(namespace, spec.name, keys, table)
             if not route.queues:
                 return {"outcome": "unroutable", "queues": []}
-            if route.limited and self._queues.refuses(route):
-                full = [queue.name for queue in route.limited]
-                return {"outcome": "refused", "why": f"full: {', '.join(full)}", "queues": []}
+            full = self._queues.full(route, len(body)) if route.limited else ()
+            if full:
+                names = ", ".join(queue.name for queue in full)
+                return {"outcome": "refused", "why": f"full: {names}", "queues": []}
             gathered = self._queues.gather(route, wanted.priority or 0)
             gathered.expiring = gathered.expiring or wanted.expiration_ms is not None
             outcome = {"outcome": "published", "queues": [queue.name for queue in route.queues]}

@@ -198,8 +198,9 @@ class RedriveCalls:
             raise NoWay("unroutable", f"exchange {way.exchange!r} with key {way.key!r} leads nowhere")
         if queue in way.route.queues:
             raise NoWay("refused", f"it would come back to {queue.name!r}")
-        if way.route.limited and self._queues.refuses(way.route):
-            raise NoWay("refused", f"full: {', '.join(one.name for one in way.route.limited)}")
+        full = self._queues.full(way.route, seen.body_bytes) if way.route.limited else ()
+        if full:
+            raise NoWay("refused", f"full: {', '.join(one.name for one in full)}")
         return way
 
     def _wanted(self, namespace: Namespace, seen: Seen, ask: AskRedrive, edit: Edit) -> Way:

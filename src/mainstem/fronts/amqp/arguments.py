@@ -147,8 +147,13 @@ _ALLOWED: dict[str, set[str]] = {
 _KNOWN = set().union(*_ALLOWED.values())
 
 
+def meaningful(arguments: Arguments) -> dict[str, Any]:
+    """Those that two declarations of a queue must agree in; others are taken and mean nothing."""
+    return {key: value for key, value in arguments.items() if key in _KNOWN}
+
+
 def queue_options(arguments: Arguments, queue: Resource) -> QueueOptions:
-    """What a queue is asked to be. Arguments that nobody knows are kept and mean nothing, as in RabbitMQ."""
+    """What a queue is asked to be. Arguments that nobody knows mean nothing, as in RabbitMQ."""
     for key, check in _CHECKS.items():
         if key in arguments:
             wrong = check(arguments[key], arguments)

@@ -8,14 +8,13 @@ from pamqp import base
 
 from mainstem.broker.queues import Queue
 from mainstem.fronts.amqp.codes import PRECONDITION_FAILED
-from mainstem.fronts.amqp.unacked import Held, Unacked
+from mainstem.fronts.amqp.unacked import Held, Reader, Unacked
 from mainstem.wire.amqp.deliver import Deliveries
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.events import ACK, DROP, Acks
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.connection import Connection
-    from mainstem.fronts.amqp.consumer import Consumer
     from mainstem.fronts.amqp.transaction import Transaction
 
 
@@ -45,7 +44,7 @@ class Channel:
         self.connection = connection
         self.number = number
         self.is_closing = False  # closed by us: all but close-ok is ignored
-        self.consumers: dict[str, Consumer] = {}
+        self.consumers: dict[str, Reader] = {}
         self.unacked = Unacked()
         self.next_tag = 1
         self.prefetch = 0  # for consumers to come; 0: no limit
@@ -109,7 +108,7 @@ class Channel:
             if consumer is not None:
                 consumer.settled(held.stop - held.tag)
                 if consumer.prefetch:
-                    consumer.queue.wake()
+                    consumer.wake()
 
     def wake(self) -> None:
         for consumer in self.consumers.values():

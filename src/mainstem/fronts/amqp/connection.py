@@ -444,6 +444,9 @@ class Connection(asyncio.BufferedProtocol):
         append(self.outbox.out, number, frame)
         self.outbox.flush_soon()
 
+    def spawn(self, work: Awaitable[None]) -> None:
+        self._server.spawn(work)
+
     def beat(self) -> None:
         """A sign of life, when there was nothing else to send."""
         self.outbox.out += HEARTBEAT

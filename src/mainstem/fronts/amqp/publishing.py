@@ -130,17 +130,40 @@ def _place(
     raw: bytes | None = None,
     headers: Headers = _NO_HEADERS,
 ) -> None:
-    """One message to its queues, unless one of them is full and does not take it."""
+    """One message to its queues. One that is full may not take it: the others do, and it is not confirmed."""
     queues = channel.connection.session.queues
-    transaction = channel.transaction
-    if route.limited and queues.refuses(route):
-        if transaction is not None:
-            transaction.failed = True
-        elif channel.confirming:
+    full = queues.full(route, run.body_size(index)) if route.limited else ()
+    if not full:
+        _put(channel, run, index, route, priority, raw, headers)
+        _count(channel, 1)
+    elif channel.transaction is not None:
+        channel.transaction.failed = True
+    else:
+        for queue in full:
+            buried = queues.refused(queue, run.exchange, [run.key])
+            if buried is not None:
+                grave, why = buried
+                own = run.properties(index) if raw is None else raw
+                _put(channel, run, index, grave, priority, own, (*headers, *why))
+        rest = route.without(full)
+        if rest.queues:
+            _put(channel, run, index, rest, priority, raw, headers)
+        if channel.confirming:
             channel.connection.confirms.refused(channel)
-        return
+
+
+def _put(
+    channel: Channel,
+    run: Publishes,
+    index: int,
+    route: Route,
+    priority: int,
+    raw: bytes | None,
+    headers: Headers,
+) -> None:
+    transaction = channel.transaction
     if transaction is None:
-        gathered = queues.gather(route, priority)
+        gathered = channel.connection.session.queues.gather(route, priority)
     else:
         transaction.grow(run.body_size(index))
         gathered = transaction.gather(route, priority)
@@ -150,7 +173,6 @@ def _place(
         encode_record(gathered.out, gathered.count, run, index, raw, headers)
         gathered.expiring = gathered.expiring or any(name == "expires" for name, _ in headers)
     gathered.added(1)
-    _count(channel, 1)
 
 
 def _hold_back(

@@ -101,12 +101,13 @@ class Session:
         key = (permission, kind, name)
         if key in self._allowed:
             return
-        named = self._rule_name(name or DEFAULT_EXCHANGE)
+        named = self.topic_name(name or DEFAULT_EXCHANGE)
         if not access.allows(self.principal, self.host, OPERATIONS[permission], "topic", named):
             error = NotAuthorized(self.principal, permission, kind, name)
             raise as_amqp(error, self.resource(kind, name or DEFAULT_EXCHANGE))
         if len(self._allowed) < 10_000:
             self._allowed.add(key)
 
-    def _rule_name(self, name: str) -> str:
+    def topic_name(self, name: str) -> str:
+        """What a queue or an exchange is called where there are no namespaces, and in rules."""
         return name if self.namespace.name == "/" else f"{self.namespace.name}.{name}"

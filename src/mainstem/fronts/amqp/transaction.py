@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mainstem.broker.queues import Gathered, Route
+from mainstem.broker.queues import Gathered, Queue, Route
 from mainstem.fronts.amqp.codes import RESOURCE_ERROR, precondition
 from mainstem.fronts.amqp.unacked import Held
 from mainstem.wire.amqp.errors import AmqpError
@@ -50,7 +50,8 @@ class Transaction:
         for kind, taken in self._settled:
             if kind == ACK:
                 for held in taken:
-                    self._work.ack(held.queue, held.lane, held.first, held.first_after)
+                    if isinstance(held.queue, Queue):
+                        self._work.ack(held.queue, held.lane, held.first, held.first_after)
         for call in self.held:
             call()
         await self._work.commit()

@@ -8,14 +8,35 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from mainstem.broker.queues import Queue
-    from mainstem.fronts.amqp.consumer import Consumer
+from typing import NamedTuple, Protocol
 
 # Runs taken from the front are cut off once there are so many of them.
 _SLACK = 64
+
+
+class Source(Protocol):
+    """Where messages came from: a queue, or a stream, which keeps them anyway."""
+
+    def ack(self, lane: int, first: int, stop: int) -> None: ...
+
+    def give_back(self, lane: int, first: int, stop: int, failed: bool = True) -> None: ...
+
+    def reject(self, lane: int, first: int, stop: int) -> None: ...
+
+
+class Reader(Protocol):
+    """A consumer of a channel."""
+
+    tag: str
+    prefetch: int
+
+    def settled(self, count: int) -> None:
+        """So many of its deliveries are held no more."""
+
+    def wake(self) -> None:
+        """There may be room for more."""
+
+    def stop(self) -> None: ...
 
 
 class Held(NamedTuple):
@@ -23,10 +44,10 @@ class Held(NamedTuple):
 
     tag: int
     stop: int
-    queue: Queue
+    queue: Source
     lane: int
     first: int
-    consumer: Consumer | None
+    consumer: Reader | None
 
     @property
     def first_after(self) -> int:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from pamqp import commands
 
-from mainstem.fronts.amqp.arguments import consumer_priority
+from mainstem.broker.partition import Partition
+from mainstem.fronts.amqp.arguments import consumer_priority, stream_offset
 from mainstem.fronts.amqp.channel import Channel
 from mainstem.fronts.amqp.codes import as_amqp, not_allowed, not_implemented, precondition, refused
 from mainstem.fronts.amqp.consumer import Consumer
-from mainstem.fronts.amqp.handlers.kind import Handler, Reply, expand
+from mainstem.fronts.amqp.handlers.kind import Handler, Reply, expand, stream_of
 from mainstem.fronts.amqp.handlers.queue import new_name
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
+from mainstem.fronts.amqp.stream import StreamConsumer, positions_of
 from mainstem.fronts.amqp.unacked import Held
 from mainstem.model.errors import MainstemError, QueueInUse
 from mainstem.wire.amqp.deliver import GetOk, encode_get_ok
@@ -32,7 +36,7 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> Reply:
     return commands.Basic.QosOk()
 
 
-def consume(channel: Channel, method: commands.Basic.Consume) -> Reply:
+def consume(channel: Channel, method: commands.Basic.Consume) -> Reply | Awaitable[Reply]:
     session = channel.connection.session
     tag = method.consumer_tag
     if tag and channel.has_consumer(tag):
@@ -46,6 +50,9 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Reply:
     name = expand(channel, method.queue)
     about = session.resource("queue", name)
     session.require("read", "queue", name)
+    partitions = stream_of(session, name)
+    if partitions is not None:
+        return _consume_stream(channel, method, tag, partitions)
     try:
         queue = channel.queue(name)
     except MainstemError as error:
@@ -61,6 +68,31 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Reply:
         channel.send(answer)
     consumer.is_open = True  # from here on: deliveries come behind the answer
     queue.wake()
+    return None
+
+
+async def _consume_stream(
+    channel: Channel, method: commands.Basic.Consume, tag: str, partitions: list[Partition]
+) -> Reply:
+    session = channel.connection.session
+    name = expand(channel, method.queue)
+    about = session.resource("queue", name)
+    if method.no_ack:
+        raise not_implemented(f"automatic acknowledgement not supported by stream {about}")
+    if not channel.prefetch:
+        raise precondition(f"consumer prefetch count is not set for stream {about}")
+    arguments = method.arguments or {}
+    priority = consumer_priority(arguments, about)
+    where = stream_offset(arguments, about, session.broker.clock.now_ms())
+    positions = await positions_of(channel, partitions, where)
+    queue = session.namespace.queues.get(name)
+    consumer = StreamConsumer(channel, tag, queue, positions, priority)
+    if queue is not None:
+        queue.subscribe(consumer)
+    channel.consumers[tag] = consumer
+    if not method.nowait:
+        channel.send(commands.Basic.ConsumeOk(tag))
+    consumer.start()
     return None
 
 

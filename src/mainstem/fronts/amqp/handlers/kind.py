@@ -7,8 +7,10 @@ from typing import Any
 
 from pamqp import base
 
+from mainstem.broker.partition import Partition
 from mainstem.fronts.amqp.channel import Channel
 from mainstem.fronts.amqp.codes import not_found, refused
+from mainstem.fronts.amqp.session import Session
 
 Reply = base.Frame | None
 Handler = Callable[[Channel, Any], Reply | Awaitable[Reply]]
@@ -38,6 +40,15 @@ def expand(channel: Channel, name: str) -> str:
     if not channel.last_queue:
         raise not_found("no previously declared queue")
     return channel.last_queue
+
+
+def stream_of(session: Session, name: str) -> list[Partition] | None:
+    """What is read and not taken from: a queue of that type or, where no queue has the name, a topic."""
+    queue = session.namespace.queues.get(name)
+    if queue is not None:
+        return [queue.lanes[0].partition] if queue.spec.options.kind == "stream" else None
+    topic = session.broker.topics.by_name.get(session.topic_name(name))
+    return None if topic is None or topic.internal else topic.partitions
 
 
 def expand_key(channel: Channel, queue: str, key: str) -> str:

@@ -7,7 +7,7 @@ import base64
 from pamqp import commands
 
 from mainstem.broker.queues import QueueSpec, Target
-from mainstem.fronts.amqp.arguments import check_kind, queue_options
+from mainstem.fronts.amqp.arguments import check_kind, meaningful, queue_options
 from mainstem.fronts.amqp.channel import Channel
 from mainstem.fronts.amqp.codes import as_amqp, not_implemented, precondition, refused
 from mainstem.fronts.amqp.handlers.kind import (
@@ -18,12 +18,14 @@ from mainstem.fronts.amqp.handlers.kind import (
     clean,
     expand,
     expand_key,
+    stream_of,
 )
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
 from mainstem.model.errors import MainstemError, UnknownExchange, UnknownQueue
 from mainstem.wire.amqp.methods import declare_ok
 
 GENERATED = "amq.gen-"
+_MOST = (1 << 32) - 1  # that a count can say
 
 
 async def declare(channel: Channel, method: commands.Queue.Declare) -> Reply:
@@ -34,6 +36,10 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Reply:
     about = session.resource("queue", name)
     if method.passive:
         name = name or expand(channel, name)
+        partitions = stream_of(session, name)
+        if partitions is not None and name not in session.namespace.queues:
+            count = sum(partition.high_watermark - partition.log_start for partition in partitions)
+            return None if method.nowait else declare_ok(name, min(count, _MOST), 0)
         try:
             queue = channel.queue(name)
         except MainstemError as error:
@@ -58,7 +64,8 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Reply:
             session.require("read", "queue", name)
             session.require("write", "exchange", options.dead_letter_exchange)
         durable = method.durable and not method.exclusive
-        spec = QueueSpec(name, durable, method.auto_delete, method.exclusive, options, arguments)
+        kept = meaningful(arguments)
+        spec = QueueSpec(name, durable, method.auto_delete, method.exclusive, options, kept)
         owner = channel.connection
         try:
             queue = await session.topology.declare_queue(session.namespace, spec, owner)
