@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from pamqp import base
 
@@ -36,6 +37,7 @@ class Channel:
         "reply_address",
         "reply_tag",
         "shared_prefetch",
+        "spread",
         "transaction",
         "unacked",
     )
@@ -43,6 +45,7 @@ class Channel:
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection
         self.number = number
+        self.spread = crc32(f"{connection.peer}/{number}".encode())  # over the partitions of topics
         self.is_closing = False  # closed by us: all but close-ok is ignored
         self.consumers: dict[str, Reader] = {}
         self.unacked = Unacked()

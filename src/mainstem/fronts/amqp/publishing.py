@@ -14,6 +14,7 @@ import msgspec
 from mainstem.broker.queues import ExchangeSpec, Route, is_delayed
 from mainstem.fronts.amqp.codes import NO_ROUTE, as_amqp, not_implemented, precondition, refused
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
+from mainstem.fronts.amqp.topics import publish_to_topic
 from mainstem.model.errors import UnknownExchange
 from mainstem.model.record import Headers
 from mainstem.wire.amqp import properties as props
@@ -56,7 +57,7 @@ def _publish_plain(channel: Channel, run: Publishes, exchange: str) -> None:
     route = queues.route(session.namespace, exchange, (run.key,), None)
     count = run.count
     if not route.queues:
-        if run.mandatory:
+        if (exchange or not publish_to_topic(channel, run, 0, count)) and run.mandatory:
             for index in range(count):
                 _send_back(channel, run, index)
         _count(channel, count)
@@ -114,7 +115,7 @@ def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpe
         table = props.headers(raw)
     route = session.queues.route(session.namespace, spec.name, keys, table)
     if not route.queues:
-        if run.mandatory:
+        if (spec.name or not publish_to_topic(channel, run, index, index + 1)) and run.mandatory:
             _send_back(channel, run, index)
         _count(channel, 1)
         return

@@ -27,7 +27,7 @@ class Transaction:
         self._settled: list[tuple[int, list[Held]]] = []
         self._bytes = 0
         self.returns = bytearray()  # frames that come before commit-ok
-        self.held: list[Callable[[], None]] = []  # messages for a later time
+        self.held: list[Callable[[], object]] = []  # messages for a later time
         self.later: list[Callable[[], None]] = []  # what has no part in the log
         self.failed = False  # a queue was full
 
