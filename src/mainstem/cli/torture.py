@@ -22,7 +22,7 @@ from mainstem.config.kinds import duration_ms
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mainstem.torture.run import Progress
+    from mainstem.torture.cycles import Progress
     from mainstem.torture.spark_run import SparkProgress
 
 P = TypeVar("P")
@@ -99,7 +99,8 @@ def command(
         raise click.ClickException(
             "the load is made by confluent-kafka, which is not installed here: pip install confluent-kafka"
         )
-    from mainstem.torture.run import Plan, torture
+    from mainstem.torture.cycles import Plan
+    from mainstem.torture.run import torture
 
     if cycles is None and seconds is None:
         cycles = DEFAULT_CYCLES
