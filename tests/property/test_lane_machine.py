@@ -133,6 +133,10 @@ class LaneMachine(RuleBasedStateMachine):
         assert lane.failed() == {offset: count for offset, count in enumerate(self.attempts) if count}
         assert all(lane.attempts(offset) == count for offset, count in enumerate(self.attempts))
         assert lane.delivered >= self.delivered
+        for offset in range(len(states) + 1):
+            state = states[offset] if offset < len(states) else None
+            assert lane.is_ready(offset) is (state == READY)
+            assert lane.is_acked(offset) is (state == ACKED)
 
 
 TestLane = LaneMachine.TestCase

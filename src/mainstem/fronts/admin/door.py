@@ -21,6 +21,9 @@ JSON = "application/json"
 LINES = "application/x-ndjson"
 # Rows that are made before others get their turn, and sent together.
 ROWS_AT_ONCE = 200
+BYTES_AT_ONCE = 32 << 10
+# Of a client that waits for rows which take their time.
+SILENCE_S = 1.0
 
 STATUS: dict[type[e.MainstemError], int] = {
     e.MainstemError: 500,
@@ -70,7 +73,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Rows:
-    """Many results of one shape, each a line."""
+    """Many results of one shape, each a line. None among them: there is nothing to tell yet."""
 
     rows: Iterable[object] | AsyncIterator[object]
 
@@ -145,15 +148,8 @@ async def _begun(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def _lines(rows: Iterable[object] | AsyncIterator[object]) -> AsyncIterator[bytes]:
     encode = msgspec.json.Encoder(enc_hook=str).encode
     if isinstance(rows, AsyncIterator):
-        begun = False
-        try:
-            async for row in rows:
-                yield encode(row) + b"\n"
-                begun = True
-        except e.MainstemError as error:
-            if not begun:
-                raise
-            yield encode(explained(error)) + b"\n"  # in place of the rows that are missing
+        async for lines in _as_they_come(rows, encode):
+            yield lines
         return
     out = bytearray()
     for count, row in enumerate(rows, 1):
@@ -162,6 +158,27 @@ async def _lines(rows: Iterable[object] | AsyncIterator[object]) -> AsyncIterato
             yield bytes(out)
             out.clear()
             await asyncio.sleep(0)
+    yield bytes(out)
+
+
+async def _as_they_come(
+    rows: AsyncIterator[object], encode: Callable[[object], bytes]
+) -> AsyncIterator[bytes]:
+    """Many together, but somebody who waits hears something: an empty line, where there is no row."""
+    now_s = asyncio.get_running_loop().time
+    out, told_s, begun = bytearray(), now_s(), False
+    try:
+        async for row in rows:
+            if row is not None:
+                out += encode(row) + b"\n"
+            if len(out) >= BYTES_AT_ONCE or now_s() - told_s >= SILENCE_S:
+                yield bytes(out) or b"\n"
+                begun, told_s = True, now_s()
+                out.clear()
+    except e.MainstemError as error:
+        if not begun and not out:
+            raise
+        out += encode(explained(error)) + b"\n"  # in place of the rows that are missing
     yield bytes(out)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Namespace, Queue
-from mainstem.broker.queues.browse import browse, find
+from mainstem.broker.queues.browse import SEEN_AT_ONCE, browse, find
 from mainstem.fronts.admin.door import Ask, AskNamespace, Call, Rows, call
 from mainstem.fronts.admin.letters import SHOWN_BYTES, Wish, parse_id, shown
 from mainstem.model.errors import InvalidRequest, ResourceNotFound, UnknownExchange
@@ -83,7 +83,9 @@ class LookCalls:
             async for seen in browse(self._store, queue, ask.unacked):
                 if seen.is_done or (ask.dead and not seen.batch.headers(seen.at).get("dead")):
                     continue
-                if wish != Wish() and not wish.fits(seen):
+                if not wish.fits(seen):
+                    if seen.offset % SEEN_AT_ONCE == 0:
+                        yield None
                     continue
                 yield shown(seen, queue, ask.max_body_bytes)
                 left -= 1

@@ -13,7 +13,7 @@ import msgspec
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Namespace, Queue, Route, Work
-from mainstem.broker.queues.browse import Seen, browse, find
+from mainstem.broker.queues.browse import SEEN_AT_ONCE, Seen, browse, find
 from mainstem.broker.queues.dead_letters import keys_of, split_route
 from mainstem.fronts.admin.door import AskNamespace, Call, Rows, call, explained
 from mainstem.fronts.admin.letters import (
@@ -33,7 +33,7 @@ from mainstem.wire.amqp import properties as props
 from mainstem.wire.amqp.dead import deaths
 
 # Moved in one transaction.
-MESSAGES_AT_ONCE = 500
+MESSAGES_AT_ONCE = 200
 BYTES_AT_ONCE = 2 << 20
 MAX_IDS = 10_000
 
@@ -113,7 +113,7 @@ class RedriveCalls:
         turn: list[Seen] = []
         size = 0
         async for seen in self._chosen(queue, ask):
-            if isinstance(seen, dict):
+            if not isinstance(seen, Seen):
                 yield seen
                 continue
             turn.append(seen)
@@ -125,8 +125,8 @@ class RedriveCalls:
         for outcome in await self._move(namespace, queue, turn, ask, edit):
             yield outcome
 
-    async def _chosen(self, queue: Queue, ask: AskRedrive) -> AsyncIterator[Seen | dict[str, object]]:
-        """What was asked for by id and is not there is told as an outcome."""
+    async def _chosen(self, queue: Queue, ask: AskRedrive) -> AsyncIterator[Seen | dict[str, object] | None]:
+        """What was asked for by id and is not there is told as an outcome. None: still looking."""
         wish, left = wish_of(ask), ask.limit
         if ask.ids is not None:
             for text in dict.fromkeys(ask.ids):
@@ -144,6 +144,8 @@ class RedriveCalls:
                     left -= 1
                     if not left:
                         return
+            elif seen.offset % SEEN_AT_ONCE == 0:
+                yield None
 
     async def _move(
         self, namespace: Namespace, queue: Queue, turn: list[Seen], ask: AskRedrive, edit: Edit
