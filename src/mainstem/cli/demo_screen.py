@@ -54,7 +54,8 @@ def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
 
 
 def _about(name: str) -> str:
-    return "   /readyz, /metrics" if name.startswith("http") else ""
+    about = {"http": "   /readyz, /metrics", "amqp": "    RabbitMQ's clients, guest/guest"}
+    return about.get(name.partition("+")[0], "")
 
 
 def _python() -> str:
