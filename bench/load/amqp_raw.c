@@ -5,7 +5,8 @@
  *            [-W WINDOW] [-P PREFETCH] [-B MESSAGES_A_SEND] [-r MESSAGES_PER_S] [-D MS] [-L DUE_PER_S]
  *
  * MODE  setup    declares the queues NAME-0, NAME-1, ... (durable), and with -x an exchange NAME with a binding each
- *       purge    empties them;  count: how many messages they have ready;  delete: removes them
+ *       purge    empties them;  count: how many messages they have ready;  delete: removes them (these on
+ *                as many connections as there would be CONSUMERS)
  *       publish  persistent messages with confirms, to queues by chance; up to WINDOW not yet confirmed
  *       consume  acks every message by itself; up to PREFETCH not yet acked, for each queue
  *       both     at once, on connections of their own
@@ -310,28 +311,34 @@ static void put_purge(struct amqp *c, int i) {
     out_done(c, end_frame(start, put(put_short(put(at, 0, 2), queue_name(i)), 0, 1)));
 }
 
-/* The same for every queue, MESSAGES_A_SEND ahead of the answers. */
+static void declare_exchange(struct amqp *c) {
+    char *start = out_room(c, 1024), *at = put(begin_method(start, 1, EXCHANGE_DECLARE), 0, 2), *table;
+    at = put(put_short(put_short(at, name), exchange_kind), 2, 1);
+    table = at;
+    at = is_delayed() ? put_entry(at + 4, "x-delayed-type", "direct") : at + 4;
+    put(table, (uint64_t)(at - table - 4), 4);
+    call(c, start, at, EXCHANGE_DECLARE_OK);
+}
+
+/* The same for every queue, on all connections in turn, each MESSAGES_A_SEND ahead of its answers. */
 static void topology(void) {
-    struct amqp c;
+    struct amqp *all = calloc((size_t)consumers, sizeof *all);
     int64_t messages = 0, begun = now_ns();
-    log_in(&c, host, port);
-    if (mode == SETUP && *exchange_kind) {
-        char *start = out_room(&c, 1024), *at = put(begin_method(start, 1, EXCHANGE_DECLARE), 0, 2);
-        at = put(put_short(put_short(at, name), exchange_kind), 2, 1);
-        char *table = at;
-        at = is_delayed() ? put_entry(at + 4, "x-delayed-type", "direct") : at + 4;
-        put(table, (uint64_t)(at - table - 4), 4);
-        call(&c, start, at, EXCHANGE_DECLARE_OK);
-    }
+    for (int i = 0; i < consumers; i++) log_in(&all[i], host, port);
+    if (mode == SETUP && *exchange_kind) declare_exchange(all);
     uint32_t answer = mode == PURGE ? QUEUE_PURGE_OK : mode == DELETE ? QUEUE_DELETE_OK : QUEUE_DECLARE_OK;
     for (int sent = 0, answered = 0; answered < queues; answered++) {
-        for (; sent < queues && sent - answered < a_send; sent++)
-            if (mode == SETUP || mode == COUNT) put_declare(&c, sent);
-            else put_purge(&c, sent);
-        struct frame f = wait_for(&c, answer);
+        for (; sent < queues && sent - answered < a_send * consumers; sent++) {
+            struct amqp *c = &all[sent % consumers];
+            if (mode == SETUP || mode == COUNT) put_declare(c, sent);
+            else put_purge(c, sent);
+            flush_some(c);
+        }
+        struct amqp *c = &all[answered % consumers];
+        struct frame f = wait_for(c, answer);
         if (mode == COUNT) messages += (int64_t)get(f.data + 1 + (unsigned char)f.data[0], 4);
         if (mode == PURGE || mode == DELETE) messages += (int64_t)get(f.data, 4);
-        if (mode == SETUP && *exchange_kind) wait_for(&c, QUEUE_BIND_OK);
+        if (mode == SETUP && *exchange_kind) wait_for(c, QUEUE_BIND_OK);
     }
     printf("{\"queues\": %d, \"messages\": %lld, \"seconds\": %.4f}\n", queues, (long long)messages,
            (double)(now_ns() - begun) / 1e9);

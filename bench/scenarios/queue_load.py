@@ -19,10 +19,10 @@ def work(lab: Lab, server: Server, mode: str, *options: object) -> dict[str, flo
     return programs.run("amqp_raw", lab.port(server), NAME, "-m", mode, *options)
 
 
-def make(lab: Lab, server: Server, *options: object) -> None:
-    """Queues, and an exchange if the options name its kind."""
+def make(lab: Lab, server: Server, *options: object) -> float:
+    """Queues, and an exchange if the options name its kind; how many seconds it took."""
     kind = "quorum" if server.name == QUORUM else "classic"
-    work(lab, server, "setup", "-T", kind, *options)
+    return work(lab, server, "setup", "-T", kind, *options)["seconds"]
 
 
 def empty(lab: Lab, server: Server, queues: int = 1) -> None:
