@@ -1,5 +1,8 @@
 """The commands for queues, against a real broker, with RabbitMQ's Python client beside them."""
 
+import contextlib
+import functools
+import http.client
 import json
 import time
 
@@ -257,6 +260,30 @@ def test_what_was_redriven_is_in_one_place_after_a_restart(run, broker, channel)
     broker.start()
     assert [row["body"] for row in rows(run("queue", "peek", "kept", "--json"))] == ["a", "b"]
     assert [row["body"] for row in rows(run("queue", "peek", "kept.dead", "--json"))] == ["c"]
+
+
+def test_a_redrive_that_is_killed_leaves_every_message_in_one_place():
+    bodies = [f"m-{n}" for n in range(3000)]
+    with Broker(process=True) as broker:
+        env = {"MAINSTEM_HTTP": broker.http}
+        call = functools.partial(CliRunner().invoke, cli, prog_name="mainstem", env=env)
+        assert call(["queue", "create", "from", "to"]).exit_code == 0
+        assert call(["publish", "-q", "from", "--lines"], input="\n".join(bodies)).exit_code == 0
+        connection = http.client.HTTPConnection(*broker.http.split(":"), timeout=30)
+        connection.request("POST", "/admin/redrive", json.dumps({"queue": "from", "to_queue": "to"}))
+        moved = []
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            for line in connection.getresponse():
+                moved.append(json.loads(line)["id"])
+                if len(moved) == 500:
+                    broker.kill()
+        broker.start()
+        found = {
+            queue: [row["body"] for row in rows(call(["queue", "peek", queue, "-n", "9999", "--json"]))]
+            for queue in ("from", "to")
+        }
+    assert sorted(found["from"] + found["to"]) == sorted(bodies)
+    assert found["to"][: len(moved)] == bodies[: len(moved)], "what was told as moved is moved"
 
 
 def test_delays_are_listed_and_cancelled(run, channel):

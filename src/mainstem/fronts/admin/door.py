@@ -14,7 +14,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from mainstem.model import errors as e
+from mainstem.model.logs import get_log
 from mainstem.wire.amqp.errors import AmqpError
+
+events = get_log(__name__)
 
 MAX_BODY_BYTES = 1 << 20
 JSON = "application/json"
@@ -57,6 +60,10 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True)
     """What a call is asked."""
 
 
+class Unlogged(Ask, frozen=True, kw_only=True):
+    """Asked too often, or too little, to be noted."""
+
+
 class AskNamespace(Ask, frozen=True, kw_only=True):
     namespace: str = "/"
 
@@ -95,7 +102,10 @@ def call(
 ) -> Call:
     async def run(query: Mapping[str, str], body: bytes) -> Reply:
         try:
-            answer = await handler(asked(asks, method, query, body))
+            ask = asked(asks, method, query, body)
+            answer = await handler(ask)
+            if method != "GET" and not isinstance(ask, Unlogged):
+                events.event("admin call", method=method, path=path, **_about(ask))
             if isinstance(answer, Rows):
                 return Reply(200, await _begun(_lines(answer.rows)), LINES)
             return Reply(200, _json(answer))
@@ -103,6 +113,13 @@ def call(
             return refusal(error)
 
     return Call(method, path, run, max_body_bytes)
+
+
+def _about(ask: Ask) -> dict[str, object]:
+    """The names in it; never what a message holds."""
+    names = ("namespace", "name", "queue", "source", "target", "id", "dry_run")
+    found = ((name, getattr(ask, name, None)) for name in names)
+    return {name: value for name, value in found if value is not None}
 
 
 def asked(asks: type[A], method: str, query: Mapping[str, str], body: bytes) -> A:

@@ -11,7 +11,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.queues import ExchangeSpec, Namespace, Queues, is_delayed
 from mainstem.broker.queues.dead_letters import join_route
 from mainstem.fronts.admin import properties
-from mainstem.fronts.admin.door import Ask, AskNamespace, Call, call
+from mainstem.fronts.admin.door import Ask, Call, Unlogged, call
 from mainstem.fronts.admin.letters import check_key, given_body
 from mainstem.model import record_loop
 from mainstem.model.errors import BatchTooLarge, DiskFull, InvalidRequest, NotForClients
@@ -34,7 +34,8 @@ class AskMessage(Ask, frozen=True, kw_only=True):
     delay_ms: int = 0
 
 
-class AskPublish(AskNamespace, frozen=True, kw_only=True):
+class AskPublish(Unlogged, frozen=True, kw_only=True):
+    namespace: str = "/"
     messages: list[AskMessage]
     exchange: str = ""
     key: str = ""
