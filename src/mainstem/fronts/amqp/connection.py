@@ -25,6 +25,7 @@ from mainstem.fronts.amqp.inbox import Inbox
 from mainstem.fronts.amqp.outbox import Outbox
 from mainstem.fronts.amqp.publishing import publish
 from mainstem.fronts.amqp.session import Listener, Session
+from mainstem.fronts.amqp.ways import Ways
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 from mainstem.wire.amqp.errors import AmqpError
@@ -97,7 +98,9 @@ class Connection(asyncio.BufferedProtocol):
         self._draining = False
         self._is_deaf = False  # where a frame begins cannot be told any more
         self.outbox = Outbox(server, listener.unsent)
-        self.confirms = Confirms(self.outbox, listener.broker.queues)
+        self.queues = listener.broker.queues
+        self.ways = Ways(self.queues, listener.access)
+        self.confirms = Confirms(self.outbox, self.queues)
         self.outbox.before_flush = self.confirms.tell
         self.outbox.on_room = self._feed_consumers
         self.channels: dict[int, Channel] = {}
@@ -207,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(event, Publishes):
             if event.mandatory and self.outbox.is_paused:
                 return False  # it may come back
-            why = self.session.queues.blocked
+            why = self.queues.blocked
             if why is not None and self.state == "running":
                 self._block(why)
                 return False
@@ -215,19 +218,19 @@ class Connection(asyncio.BufferedProtocol):
         return not self.outbox.is_paused or not isinstance(event, Method)
 
     def _handle(self, event: Event, number: int) -> None:
-        if isinstance(event, Method):
+        if isinstance(event, Publishes):
+            channel = self._channel(number)
+            if channel is not None:
+                publish(channel, event)
+        elif isinstance(event, Acks):
+            channel = self._channel(number)
+            if channel is not None:
+                channel.settle(event)
+        elif isinstance(event, Method):
             self._handle_method(number, event.payload)
-            return
-        if isinstance(event, Refused):
+        else:
             self._is_deaf = event.error.closes_connection
             raise event.error
-        channel = self._channel(number)
-        if channel is None:
-            return
-        if isinstance(event, Publishes):
-            publish(channel, event)
-        elif isinstance(event, Acks):
-            channel.settle(event)
 
     def _channel(self, number: int) -> Channel | None:
         """None: it is being closed, and what comes for it is ignored."""

@@ -34,7 +34,14 @@ def publish(channel: Channel, run: Publishes) -> None:
     """Raises AmqpError; what was published before the message at fault is."""
     if run.immediate:
         raise not_implemented("immediate=true")
-    session = channel.connection.session
+    connection = channel.connection
+    plain = run.plain and not run.present & _LOOKED_AT
+    if plain and channel.transaction is None:
+        known = connection.ways.find(run.route)
+        if known is not None:
+            _gather(channel, run, known)
+            return
+    session = connection.session
     exchange = run.exchange
     spec = session.namespace.exchanges.get(exchange)
     if spec is None:
@@ -43,7 +50,7 @@ def publish(channel: Channel, run: Publishes) -> None:
     channel.is_ahead = True
     if spec.internal:
         raise refused(f"cannot publish to internal {session.resource('exchange', exchange)}")
-    if run.plain and not run.present & _LOOKED_AT and (exchange or not run.key.startswith(PREFIX)):
+    if plain and (exchange or not run.key.startswith(PREFIX)):
         _publish_plain(channel, run, exchange)
     else:
         for index in range(run.count):
@@ -66,15 +73,24 @@ def _publish_plain(channel: Channel, run: Publishes, exchange: str) -> None:
         for index in range(count):
             _place(channel, run, index, route, 0)
         return
+    if channel.transaction is None:
+        channel.connection.ways.keep(run.route, route)
+    _gather(channel, run, route)
+
+
+def _gather(channel: Channel, run: Publishes, route: Route) -> None:
     transaction = channel.transaction
     if transaction is None:
-        gathered = queues.gather(route)
+        gathered = channel.connection.queues.gather(route)
     else:
         transaction.grow(run.bytes)
         gathered = transaction.gather(route)
+    count = run.count
     encode_records(gathered.out, gathered.count, run, 0, count)
     gathered.added(count)
-    _count(channel, count)
+    channel.is_ahead = True
+    if channel.confirming:
+        channel.connection.confirms.published(channel, count)
 
 
 def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpec) -> None:
