@@ -71,6 +71,7 @@ class DelayBook:
 
     def __init__(self) -> None:
         self.timers = Timers()
+        self.overdue: list[int] = []  # taken from the timers, not published yet
 
     def apply(self, delta: DelayDelta) -> None:
         match delta:
@@ -81,8 +82,15 @@ class DelayBook:
                 self.timers.restore(Part(list(ids), list(due_ms)))
 
     def dump(self) -> Iterator[DelayDelta]:
+        yield self._dump_overdue()
         for part in self.timers.dump():
             yield HeldMany(tuple(part.ids), tuple(part.due_ms))
+        # Again: meanwhile some may have come from timers that the dump had not reached yet.
+        yield self._dump_overdue()
+
+    def _dump_overdue(self) -> HeldMany:
+        """A snapshot without them would lose them: the journal before it is not read again."""
+        return HeldMany(tuple(self.overdue), (0,) * len(self.overdue))
 
 
 class Delays:
@@ -97,7 +105,6 @@ class Delays:
         self._route: Route | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._overdue: list[int] = []  # taken from the timers, not published yet
 
     def use(self, queue: Queue) -> None:
         """Where they lie. What was done with before the start is not due again."""
@@ -111,7 +118,7 @@ class Delays:
         self._set_alarm()
 
     def __len__(self) -> int:
-        return len(self._timers) + len(self._overdue)
+        return len(self._timers) + len(self._book.overdue)
 
     def gather(self, gatherer: Gatherer, due_ms: int) -> Gathered:
         """Where to put one message that is due at a time."""
@@ -147,11 +154,11 @@ class Delays:
 
     async def _publish_due(self) -> None:
         try:
-            while self._overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
-                if not self._overdue:
-                    self._overdue = ids
-                while self._overdue:
-                    del self._overdue[: await self._publish(self._overdue)]
+            while self._book.overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
+                if not self._book.overdue:
+                    self._book.overdue = ids
+                while self._book.overdue:
+                    del self._book.overdue[: await self._publish(self._book.overdue)]
         except DiskFull as error:
             events.warning("messages that are due have to wait", why=str(error))
             await asyncio.sleep(PATIENCE_S)
@@ -165,8 +172,8 @@ class Delays:
 
     def _put_off(self) -> None:
         """Try the one that failed again in a minute, those behind it now."""
-        first, *others = self._overdue
-        self._overdue = []
+        first, *others = self._book.overdue
+        self._book.overdue = []
         now_ms = self._clock.now_ms()
         self._timers.add(now_ms + 60 * SECOND_MS, first)
         for id in others:
