@@ -54,7 +54,7 @@ class Server:
         self.program = program
         self.before = tuple(before)
         self.starts = 0
-        self._listen = {name: "127.0.0.1:0" for name in ("kafka", "amqp", "http")}
+        self._listen = dict.fromkeys(("kafka", "amqp", "http"), "127.0.0.1:0")
         atexit.register(self.kill_all)  # nothing stays behind when the run itself is cut short
         self._folder = tempfile.TemporaryDirectory(prefix="mainstem-torture-")
         self._ready = Path(self._folder.name) / "ready.json"
