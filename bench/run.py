@@ -81,10 +81,10 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
 
 def show_list(scenarios: Sequence[Scenario]) -> None:
     for scenario in scenarios:
-        print(f"{scenario.name:22} {scenario.title}")
+        print(f"{scenario.name:24} {scenario.title}")
         for bar in scenario.bars:
             of = "" if bar.side == OURS else f" of {bar.side}"
-            print(f"{'':22}   {bar.level:6} {bar.metric}{of} {bar.describe()}")
+            print(f"{'':24}   {bar.level:6} {bar.metric}{of} {bar.describe()}")
 
 
 def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]) -> Outcome:
@@ -131,10 +131,11 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
         "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
         "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s",
-        "between runs": "what a produce scenario wrote is deleted (DeleteRecords), sync, wait until "
-        "every broker with its children was idle for 3 s; all stay up, on one disk; "
+        "between runs": "what a produce scenario wrote is deleted (DeleteRecords), queues are purged, sync, "
+        "wait until every broker with its children was idle for 3 s; all stay up, on one disk; "
         "nothing is pinned; done again if other brokers took over 0.3 CPU s",
         "kafka": f"{VERSION}, one KRaft node, default settings, {' '.join(JVM)}",
+        "rabbitmq": "one node, default settings, version in the table; durable queues, persistent messages",
         "payload": "hex digits by a seeded generator",
     }
 
