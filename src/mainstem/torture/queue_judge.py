@@ -93,10 +93,12 @@ def is_final(ledger: QueueLedger, delivery: Delivery) -> bool:
     if delivery.fate is Fate.ACKED and (session.closed or delivery.number < session.answered):
         return True
     if delivery.fate in (Fate.ACKED, Fate.REJECTED):
-        strikes = ledger.strikes
-        after_s = next((at_s for at_s in strikes if at_s >= delivery.settled_s), None)
+        after_s = next((at_s for at_s in ledger.strikes if at_s >= delivery.settled_s), None)
         strike_s = after_s if session.closed else ledger.strike_on(session)
-        return strike_s is None or delivery.settled_s < strike_s - ACK_S
+        if strike_s is None:
+            return True
+        # How long a rejected one takes to become a dead letter, nobody has promised.
+        return delivery.fate is Fate.ACKED and delivery.settled_s < strike_s - ACK_S
     return False
 
 
