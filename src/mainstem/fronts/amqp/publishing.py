@@ -7,11 +7,11 @@ arrive (mandatory) and reaches no queue goes back before it is confirmed; any me
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mainstem.broker.queues import ExchangeSpec, Route, is_delayed
+from mainstem.broker.queues import ExchangeSpec, Gathered, Route, is_delayed
 from mainstem.fronts.amqp.codes import NO_ROUTE, as_amqp, not_implemented, precondition, refused
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
 from mainstem.fronts.amqp.topics import publish_to_topic
@@ -28,6 +28,31 @@ if TYPE_CHECKING:
 # Properties for which a message is looked at on its own, beside those that `Publishes.plain` knows.
 _LOOKED_AT = props.REPLY_TO | props.USER_ID
 _NO_HEADERS: Headers = ()
+
+
+class One(NamedTuple):
+    """A message by itself. `raw`: its properties, where they may be others than those that came."""
+
+    run: Publishes
+    at: int  # its number in the run
+    raw: bytes | None = None
+    headers: Headers = _NO_HEADERS
+    priority: int = 0
+    expiration_ms: int | None = None
+
+    def write(self, gathered: Gathered, since_ms: int) -> None:
+        """With the others that go there; its time to live begins at `since_ms`."""
+        run, at, raw, headers = self.run, self.at, self.raw, self.headers
+        if self.expiration_ms is not None:
+            expires_ms = since_ms + self.expiration_ms
+            headers = (*headers, ("expires", expires_ms.to_bytes(8, "big")))
+            gathered.expiring = True
+        if raw is None and not headers:
+            encode_records(gathered.out, gathered.count, run, at, at + 1)
+        else:
+            own = run.properties(at) if raw is None else raw
+            encode_record(gathered.out, gathered.count, run, at, own, headers)
+        gathered.added(1)
 
 
 def publish(channel: Channel, run: Publishes) -> None:
@@ -71,7 +96,7 @@ def _publish_plain(channel: Channel, run: Publishes, exchange: str) -> None:
         return
     if route.limited:  # each of them may be the last that fits
         for index in range(count):
-            _place(channel, run, index, route, 0)
+            _place(channel, One(run, index), route)
         return
     if channel.transaction is None:
         channel.connection.ways.keep(run.route, route)
@@ -115,16 +140,10 @@ def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpe
             _count(channel, 1)
             return
     delay_ms = wanted.delay_ms if wanted.delay_ms is not None and is_delayed(spec) else 0
-    now_ms = session.broker.clock.now_ms()
-    headers = _NO_HEADERS
-    if len(keys) > 1:
-        headers = (("keys", msgspec.msgpack.encode(keys)),)
-    if wanted.expiration_ms is not None:
-        expires_ms = now_ms + max(delay_ms, 0) + wanted.expiration_ms
-        headers = (*headers, ("expires", expires_ms.to_bytes(8, "big")))
+    headers = (("keys", msgspec.msgpack.encode(keys)),) if len(keys) > 1 else _NO_HEADERS
+    one = One(run, index, raw, headers, wanted.priority or 0, wanted.expiration_ms)
     if delay_ms > 0:
-        headers = (*headers, ("space", session.namespace.name.encode()))
-        _hold_back(channel, run, index, now_ms + delay_ms, raw, headers)
+        _hold_back(channel, one, session.broker.clock.now_ms() + delay_ms)
         return
     table = None
     if wanted.headers and session.namespace.router.depends_on_headers(spec.name):
@@ -135,23 +154,16 @@ def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpe
             _send_back(channel, run, index)
         _count(channel, 1)
         return
-    _place(channel, run, index, route, wanted.priority or 0, raw, headers)
+    _place(channel, one, route)
 
 
-def _place(
-    channel: Channel,
-    run: Publishes,
-    index: int,
-    route: Route,
-    priority: int,
-    raw: bytes | None = None,
-    headers: Headers = _NO_HEADERS,
-) -> None:
+def _place(channel: Channel, one: One, route: Route) -> None:
     """One message to its queues. One that is full may not take it: the others do, and it is not confirmed."""
-    queues = channel.connection.session.queues
-    full = queues.full(route, run.body_size(index)) if route.limited else ()
+    queues = channel.connection.queues
+    run = one.run
+    full = queues.full(route, run.body_size(one.at)) if route.limited else ()
     if not full:
-        _put(channel, run, index, route, priority, raw, headers)
+        _put(channel, one, route)
         _count(channel, 1)
     elif channel.transaction is not None:
         channel.transaction.failed = True
@@ -160,54 +172,38 @@ def _place(
             buried = queues.refused(queue, run.exchange, [run.key])
             if buried is not None:
                 grave, why = buried
-                own = run.properties(index) if raw is None else raw
-                _put(channel, run, index, grave, priority, own, (*headers, *why))
+                _put(channel, one._replace(headers=(*one.headers, *why)), grave)
         rest = route.without(full)
         if rest.queues:
-            _put(channel, run, index, rest, priority, raw, headers)
+            _put(channel, one, rest)
         if channel.confirming:
             channel.connection.confirms.refused(channel)
 
 
-def _put(
-    channel: Channel,
-    run: Publishes,
-    index: int,
-    route: Route,
-    priority: int,
-    raw: bytes | None,
-    headers: Headers,
-) -> None:
+def _put(channel: Channel, one: One, route: Route) -> None:
     transaction = channel.transaction
     if transaction is None:
-        gathered = channel.connection.session.queues.gather(route, priority)
+        gathered = channel.connection.queues.gather(route, one.priority)
     else:
-        transaction.grow(run.body_size(index))
-        gathered = transaction.gather(route, priority)
-    if raw is None:
-        encode_records(gathered.out, gathered.count, run, index, index + 1)
-    else:
-        encode_record(gathered.out, gathered.count, run, index, raw, headers)
-        gathered.expiring = gathered.expiring or any(name == "expires" for name, _ in headers)
-    gathered.added(1)
+        transaction.grow(one.run.body_size(one.at))
+        gathered = transaction.gather(route, one.priority)
+    one.write(gathered, gathered.now_ms)
 
 
-def _hold_back(
-    channel: Channel, run: Publishes, index: int, due_ms: int, raw: bytes, headers: Headers
-) -> None:
+def _hold_back(channel: Channel, one: One, due_ms: int) -> None:
     """Written now, with its time; routed when it is due."""
-    queues = channel.connection.session.queues
+    connection = channel.connection
+    space = ("space", connection.session.namespace.name.encode())
+    held = one._replace(headers=(*one.headers, space))
 
     def hold() -> None:
-        gathered = queues.gather_delayed(due_ms)
-        encode_record(gathered.out, gathered.count, run, index, raw, headers)
-        gathered.added(1)
+        held.write(connection.queues.gather_delayed(due_ms), due_ms)
 
     if channel.transaction is None:
         hold()
     else:
-        run.keep()
-        channel.transaction.grow(run.body_size(index))
+        one.run.keep()
+        channel.transaction.grow(one.run.body_size(one.at))
         channel.transaction.held.append(hold)
     _count(channel, 1)
 
