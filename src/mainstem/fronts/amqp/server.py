@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ class AmqpServer:
     async def stop(self) -> None:
         """Accept nobody, let what is under way finish for a while, then close everyone."""
         self._stopping = True
-        self.listener.broker.queues.on_blocked.remove(self._alarm)
+        with contextlib.suppress(ValueError):  # it was stopped before
+            self.listener.broker.queues.on_blocked.remove(self._alarm)
         if self._server is not None:
             self._server.close()
         if self._watch is not None:
