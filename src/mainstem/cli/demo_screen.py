@@ -180,6 +180,8 @@ def verdict_text(verdict: Mapping[str, object], *, synced: bool) -> str:
         f"From sending to reading: p50 {human_ms(_number(verdict, 'p50_ms'))}, "
         f"p99 {human_ms(_number(verdict, 'p99_ms'))}, slowest {human_ms(_number(verdict, 'max_ms'))}.",
     ]
+    if verdict.get("over_amqp"):
+        lines.append(f"{verdict['over_amqp']:,} of them came from a RabbitMQ client, to the same topic.")
     if synced:
         lines.append("Every order was on disk before it was acknowledged.")
     if wrong:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pika  # type: ignore[import-untyped]
-from pika.adapters.select_connection import IOLoop  # type: ignore[import-untyped]
-from pika.channel import Channel  # type: ignore[import-untyped]
-from pika.exceptions import (  # type: ignore[import-untyped]
+import pika
+from pika.adapters.select_connection import IOLoop
+from pika.channel import Channel
+from pika.exceptions import (
     AMQPError,
     ChannelClosedByClient,
     ConnectionClosedByClient,
