@@ -304,7 +304,7 @@ class Connection(asyncio.BufferedProtocol):
         number = channel.number if channel is not None else 0
         try:
             answer = await work
-            if answer is not None and not self.is_closed:
+            if answer is not None and not self.is_closed and self.state != "closing":
                 append(self.outbox.out, number, answer)
         except MainstemError as error:
             self._refuse(number, _of_method(as_amqp(error), method))

@@ -6,7 +6,7 @@ arrive (mandatory) and reaches no queue goes back before it is confirmed; any me
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Properties for which a message is looked at on its own, beside those that `Publishes.plain` knows.
 _LOOKED_AT = props.REPLY_TO | props.USER_ID
 _NO_HEADERS: Headers = ()
+_SHORT = 256
 
 
 class One(NamedTuple):
@@ -53,6 +54,14 @@ class One(NamedTuple):
             own = run.properties(at) if raw is None else raw
             encode_record(gathered.out, gathered.count, run, at, own, headers)
         gathered.added(1)
+
+
+# Publishers say the same over and over. Only short ones are remembered: these are as large as a client likes.
+_remembered = lru_cache(4096)(props.read)
+
+
+def _read(raw: bytes) -> props.Wanted:
+    return _remembered(raw) if len(raw) <= _SHORT else props.read(raw)
 
 
 def publish(channel: Channel, run: Publishes) -> None:
@@ -121,7 +130,7 @@ def _gather(channel: Channel, run: Publishes, route: Route) -> None:
 def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpec) -> None:
     session = channel.connection.session
     raw = run.properties(index)
-    wanted = props.read(raw)
+    wanted = _read(raw)
     if wanted.user_id is not None and wanted.user_id != session.user:
         raise precondition(
             f"user_id property set to '{wanted.user_id}' but authenticated user was '{session.user}'"
