@@ -25,11 +25,12 @@ from bench.wire import Refused
 
 RESULTS = Path(__file__).parent / "results"
 EXAMPLES = """examples:
-  python -m bench                              everything, 5 pairs each (an hour and a half)
-  python -m bench --quick                      everything, one short pair each (about 25 minutes)
+  python -m bench                              everything, 5 pairs each (under three hours)
+  python -m bench --quick                      everything, one short pair each (about 40 minutes)
   python -m bench --only produce --pairs 7     scenarios whose name contains "produce"
   python -m bench --only ready --only end-to-end
   python -m bench --only produce --skip raw
+  python -m bench --only amqp                  beside RabbitMQ
   python -m bench --only small --side kafka    only the peer, to see what it reaches here
   make bench ARGS="--only small-requests"
 """
