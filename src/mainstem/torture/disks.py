@@ -69,8 +69,26 @@ class LoopDisk:
 
     def power_up(self) -> None:
         """Mount it again, as after a power cut: whoever used it must be dead by now."""
+        until = time.monotonic() + UMOUNT_TIMEOUT_S
         self.unmount()
         self.mount()
+        # Somebody else who looks at all mounts (in a namespace of their own) may keep the one that was shut
+        # down in use for a moment; then it is that one which was mounted again.
+        while not self._is_alive():
+            if time.monotonic() > until:
+                raise MainstemError(f"{self.path} stays shut down: something keeps it in use")
+            time.sleep(0.05)
+            self.unmount()
+            self.mount()
+
+    def _is_alive(self) -> bool:
+        probe = self.path / "probe"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError:
+            return False
+        return True
 
     def unmount(self) -> None:
         """Killed processes let go of their files a moment after they are gone."""

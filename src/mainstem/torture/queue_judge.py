@@ -67,7 +67,7 @@ def outstanding(ledger: QueueLedger, layout: Layout, left: Mapping[str, int]) ->
                 continue
             came = last[queue].get(name)
             if queue in layout.unattended or (came is not None and came.fate is Fate.REJECTED):
-                queue, came = layout.dead_letters[queue], last[layout.dead_letters[queue]].get(name)
+                came = last[layout.dead_letters[queue]].get(name)
             if came is None or not _is_settled(came):
                 yield queue, name
 
