@@ -26,6 +26,29 @@ class Attempts:
                 return count
         return 0
 
+    def split(self, first: int, stop: int) -> list[tuple[int, int, int]]:
+        """All of [first, stop) as (first, stop, count), ascending; those that never failed too."""
+        known = [
+            (*one, count) for count, ranges in self._by_count.items() for one in ranges.within(first, stop)
+        ]
+        if not known:
+            return [(first, stop, 0)] if first < stop else []
+        pieces: list[tuple[int, int, int]] = []
+        for piece in sorted(known):
+            if first < piece[0]:
+                pieces.append((first, piece[0], 0))
+            pieces.append(piece)
+            first = piece[1]
+        if first < stop:
+            pieces.append((first, stop, 0))
+        return pieces
+
+    def put(self, first: int, stop: int, count: int) -> None:
+        """All of [first, stop) failed exactly so often."""
+        self.forget(first, stop)
+        if count > 0 and first < stop:
+            self._put(count, first, stop)
+
     def failed(self, first: int, stop: int) -> None:
         """One more for all of [first, stop)."""
         known: list[tuple[int, int, int]] = []
@@ -50,6 +73,10 @@ class Attempts:
         for offset, count in counts.items():
             if count > 0:
                 self._put(count, offset, offset + 1)
+
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """All that have any, as (first, stop, count), ascending."""
+        return sorted((*one, count) for count, ranges in self._by_count.items() for one in ranges)
 
     def dump(self) -> dict[int, int]:
         return {

@@ -109,6 +109,10 @@ class Leases(Generic[L, H]):
             gone += self._cut(lane, first, stop, lambda lease: lease.holder == holder)
         return gone
 
+    def drop(self, lane: L, first: int, stop: int) -> None:
+        """Nobody has them any more: they are gone."""
+        self._cut(lane, first, stop, lambda _: True)
+
     def forget(self, lane: L) -> None:
         """The lane is gone, or starts from elsewhere."""
         of_lane = self._lanes.pop(lane, None)
@@ -129,6 +133,14 @@ class Leases(Generic[L, H]):
     def holder_of(self, lane: L, offset: int) -> H | None:
         found = self._within(lane, offset, offset + 1)
         return found[0].holder if found else None
+
+    def has_all(self, lane: L, first: int, stop: int, holder: H) -> bool:
+        """Whether this holder has every one of them."""
+        for lease in self._within(lane, first, stop):
+            if lease.holder != holder or lease.first > first:
+                return False
+            first = lease.stop
+        return first >= stop
 
     def next_due_ms(self) -> int | None:
         """When `due` next finds something."""
