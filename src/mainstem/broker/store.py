@@ -37,6 +37,7 @@ class Section(IntEnum):
     QUEUES = 8
     ACKS = 9
     DELAYS = 10
+    SHARES = 11
 
 
 class Machine(Protocol):

@@ -23,6 +23,7 @@
     │   ├── InconsistentProtocol, FencedInstanceId, GroupNotFound, GroupNotEmpty, GroupFull
     │   ├── FencedMemberEpoch, StaleMemberEpoch, UnreleasedInstanceId
     │   ├── GroupSubscribedToTopic, OffsetsUnstable
+    │   ├── ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached, InvalidRecordState
     │   └── CoordinatorClosing
     ├── QueueError
     │   ├── UnknownNamespace, UnknownExchange, UnknownQueue
@@ -257,6 +258,19 @@ class OffsetsUnstable(GroupError): ...
 
 
 class CoordinatorClosing(GroupError): ...
+
+
+class ShareSessionNotFound(GroupError): ...
+
+
+class InvalidShareSessionEpoch(GroupError): ...
+
+
+class ShareSessionLimitReached(GroupError): ...
+
+
+class InvalidRecordState(GroupError):
+    """Who acknowledges does not hold the records: their time was up, or they were never taken."""
 
 
 # --- queues ------------------------------------------------------------------------------------
