@@ -64,6 +64,7 @@ def test_a_delivery_limit_replaces_the_usual_one_of_a_quorum_queue_but_not_a_low
         (Policy("p", "", {"dead-letter-exchange": 5}), "text"),
         (Policy("p", "", {"max-length": 1}, "people"), "applies to"),  # type: ignore[arg-type]
         (Policy("", "", {"max-length": 1}), "name"),
+        (Policy("p", "", {"max-length": 1}, priority=1 << 70), "priority"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(policy: Policy, why: str):

@@ -22,6 +22,7 @@ MAX_PATTERN_CHARACTERS = 1024
 MAX_POLICIES = 1000  # of one namespace: each is tried on every name
 _MAX_NUMBER = 1 << 53  # numbers that every JSON reader can hold
 _MAX_NAME_BYTES = 255
+_MAX_PRIORITY = 1 << 31
 
 # Keys of definitions, and the options that they set.
 LIMITS = {
@@ -54,6 +55,8 @@ class Policy(msgspec.Struct, array_like=True, frozen=True):
             re.compile(self.pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise InvalidRequest(f"the pattern {self.pattern!r} makes no sense: {error}") from None
+        if abs(self.priority) > _MAX_PRIORITY:
+            raise InvalidRequest(f"a policy's priority is at most {_MAX_PRIORITY}, not {self.priority}")
         if self.apply_to not in APPLY_TO:
             raise InvalidRequest(f"a policy applies to one of {', '.join(APPLY_TO)}, not {self.apply_to!r}")
         if not self.definition:

@@ -13,7 +13,7 @@ import msgspec
 
 from mainstem.broker.queues import ExchangeSpec, Namespace, is_given
 from mainstem.broker.queues.policies import KEYS, Policy
-from mainstem.fronts.admin.topology import plain
+from mainstem.fronts.admin.properties import plain
 from mainstem.model.errors import InvalidRequest
 
 # Things in the order in which they need each other.

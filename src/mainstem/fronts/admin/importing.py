@@ -20,6 +20,8 @@ from mainstem.fronts.admin.definitions import (
     VhostEntry,
 )
 from mainstem.fronts.admin.door import Ask, AskNamespace, Call, Rows, call, explained
+from mainstem.fronts.admin.letters import check_key
+from mainstem.fronts.admin.properties import check_table
 from mainstem.fronts.admin.topology import (
     AskExchange,
     MakeSpec,
@@ -191,6 +193,7 @@ class Import:
         is_new = entry.name not in namespace.queues
         if is_new:
             check_name("queue", entry.name)
+        check_table(entry.all_arguments())
         spec = self._make_spec(
             namespace.name, entry.name, entry.durable, entry.auto_delete, entry.all_arguments()
         )
@@ -203,6 +206,8 @@ class Import:
     async def _binding(self, entry: BindingEntry) -> Outcome:
         namespace = self._namespace(cast(str, entry.vhost))
         kind = entry.destination_type
+        check_table(entry.arguments)
+        check_key(entry.routing_key)
         if kind not in ("queue", "exchange"):
             raise InvalidRequest(f"a binding leads to a queue or an exchange, not to a {kind!r}")
         for end, name in (("exchange", entry.source), (kind, entry.destination)):

@@ -42,7 +42,7 @@ class AskDelays(Ask, frozen=True, kw_only=True):
 
 
 class AskCancel(Ask, frozen=True, kw_only=True):
-    id: int
+    id: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 def wish_of(ask: Any) -> Wish:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mainstem.fronts.admin.topology import plain
 from mainstem.model.errors import InvalidRequest
 from mainstem.wire.amqp import properties as props
 from mainstem.wire.amqp import tables
@@ -62,6 +61,11 @@ def encode_headers(headers: Mapping[str, Any]) -> bytes:
     return raw
 
 
+def check_table(arguments: Mapping[str, Any]) -> None:
+    """InvalidRequest for what no client could say, and the journal could not hold."""
+    encode_headers(arguments)
+
+
 def check_headers(headers: Mapping[str, Any], depth: int = 1) -> None:
     if depth > _MAX_DEPTH:
         raise InvalidRequest(f"headers more than {_MAX_DEPTH} deep")
@@ -96,3 +100,14 @@ def _short(name: str, value: Any) -> bytes:
     if len(raw) > _MAX_TEXT_BYTES:
         raise InvalidRequest(f"property {name} has more than {_MAX_TEXT_BYTES} bytes")
     return bytes((len(raw),)) + raw
+
+
+def plain(value: Any) -> Any:
+    """As JSON can say it: bytes as text, times as text, mappings and lists by their parts."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode(errors="replace")
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [plain(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

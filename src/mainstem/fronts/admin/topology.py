@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from mainstem.broker.queues import ExchangeSpec, Namespace, Queue, Queues, QueueSpec, Target, is_given
 from mainstem.broker.queues.policies import ApplyTo, Policy
 from mainstem.fronts.admin.door import Ask, AskNamespace, Call, Rows, call
+from mainstem.fronts.admin.properties import check_table, plain
 from mainstem.model.errors import InvalidRequest, NotForClients, ResourceNotFound, UnknownExchange
 
 MAX_NAME_BYTES = 255
@@ -208,6 +209,7 @@ class TopologyCalls:
         is_new = ask.name not in namespace.queues
         if is_new:
             check_name("queue", ask.name, reserved=True)
+        check_table(ask.arguments)
         spec = self._make_spec(ask.namespace, ask.name, ask.durable, ask.auto_delete, ask.arguments)
         queue = await self._topology.declare_queue(namespace, spec)
         return {**self._queue_row(namespace, queue), "created": is_new}
@@ -266,6 +268,7 @@ class TopologyCalls:
             self.find_queue(ask.namespace, ask.target)
         elif ask.target not in namespace.exchanges:
             raise UnknownExchange(ask.target)
+        check_table(ask.arguments)
         if len(ask.key.encode()) > MAX_NAME_BYTES:
             raise InvalidRequest(f"a key of more than {MAX_NAME_BYTES} bytes")
         return namespace, Target(ask.target_kind, ask.target)
@@ -295,6 +298,7 @@ class TopologyCalls:
 
 
 def exchange_spec(ask: AskExchange) -> ExchangeSpec:
+    check_table(ask.arguments)
     alternate = ask.arguments.get("alternate-exchange")
     if alternate is not None and not isinstance(alternate, str):
         raise InvalidRequest(f"alternate-exchange must be a text, not {alternate!r}")
@@ -370,14 +374,3 @@ def glob(pattern: str) -> Callable[[str], bool]:
         raise InvalidRequest("a pattern of too many characters, or more than 8 stars")
     found = re.compile(fnmatch.translate(pattern))
     return lambda name: found.match(name) is not None
-
-
-def plain(value: Any) -> Any:
-    """As JSON can say it: bytes as text, times as text, mappings and lists by their parts."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, bytes | bytearray):
-        return bytes(value).decode(errors="replace")
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [plain(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -8,7 +8,8 @@ from mainstem.broker.queues import ExchangeSpec, Namespace
 from mainstem.broker.queues.policies import Policy
 from mainstem.fronts.admin import definitions
 from mainstem.fronts.admin.definitions import PolicyEntry, QueueEntry
-from mainstem.fronts.admin.topology import check_name, glob, plain
+from mainstem.fronts.admin.properties import plain
+from mainstem.fronts.admin.topology import check_name, glob
 from mainstem.model.errors import InvalidRequest, NotForClients
 
 
