@@ -23,6 +23,7 @@ from mainstem.fronts.amqp.confirms import Confirms
 from mainstem.fronts.amqp.handlers import HANDLERS
 from mainstem.fronts.amqp.inbox import Inbox
 from mainstem.fronts.amqp.outbox import Outbox
+from mainstem.fronts.amqp.pacing import stop_pacing
 from mainstem.fronts.amqp.publishing import publish
 from mainstem.fronts.amqp.session import Listener, Session
 from mainstem.fronts.amqp.ways import Ways
@@ -117,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport
         peername = transport.get_extra_info("peername") or ("local", 0)
         self.peer = f"{peername[0]}:{peername[1]}"
+        if peername[0] == (transport.get_extra_info("sockname") or ("", 0))[0]:
+            stop_pacing(transport)
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.session = Session(self._server.listener, str(peername[0]), certificate)
