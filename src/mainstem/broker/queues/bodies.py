@@ -9,6 +9,8 @@ from mainstem.broker.store import Store
 from mainstem.kernel.log.entries import LinkEntry
 from mainstem.kernel.log.layout import Link, Overlay, pack_overlay, unpack_overlay
 from mainstem.kernel.log.log import Log
+from mainstem.kernel.log.places import WouldBlock
+from mainstem.model.errors import CorruptFile
 from mainstem.model.record import Headers
 
 
@@ -41,21 +43,27 @@ class Body(NamedTuple):
 
 
 async def find_body(store: Store, lane: QueueLane, first: int, stop: int) -> tuple[Body, int]:
-    """Of message `first`, and up to which one (at most `stop`) they lie there together."""
+    """Of message `first`, and up to which one (at most `stop`) they lie there together.
+
+    Mostly known without the disk, and then at once: whoever does this often has to let others have a turn.
+    """
     log = store.log
-    found: tuple[Body, int] = await store.in_reader(
-        log.while_files_change, lambda: _find(log, lane, first, stop)
-    )
-    return found
+    try:
+        return _find(log, lane, first, stop, wait=False)
+    except (WouldBlock, CorruptFile):  # the second one: it is being moved by a merge, or really so
+        found: tuple[Body, int] = await store.in_reader(
+            log.while_files_change, lambda: _find(log, lane, first, stop, wait=True)
+        )
+        return found
 
 
-def _find(log: Log, lane: QueueLane, first: int, stop: int) -> tuple[Body, int]:
-    place = log.places(lane.partition.id, first, 1, lane.partition.high_watermark, wait=True)[0]
+def _find(log: Log, lane: QueueLane, first: int, stop: int, *, wait: bool) -> tuple[Body, int]:
+    place = log.places(lane.partition.id, first, 1, lane.partition.high_watermark, wait=wait)[0]
     stop = min(stop, place.last + 1)
     if not place.link:
-        top_ms = log.reader.header(place).max_timestamp_ms
+        top_ms = log.reader.header(place, wait).max_timestamp_ms
         return Body(place.file_id, place.position, place.size, first - place.base, (), top_ms), stop
-    link = log.reader.link(place, True)
+    link = log.reader.link(place, wait)
     return (
         Body(
             link.body_file,

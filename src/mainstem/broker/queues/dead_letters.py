@@ -33,6 +33,8 @@ events = get_log(__name__)
 _REPLACED = frozenset({"route", "dead", "expires", "since"})
 # On a full disk it is tried again so much later.
 PATIENCE_S = 1.0
+# Runs of messages that are buried before others have their turn.
+AT_ONCE = 32
 
 # queue, reason, how often, first time in ms, exchange, routing keys, its time to live if that was its own
 Death = list[Any]
@@ -72,6 +74,9 @@ class DeadLetters:
         self._around = around
         self._graves: deque[Grave] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._in_a_row = 0
+        self._loaded: list[OpenBatch] = []
+        self._loaded_of: QueueLane | None = None
         self.buried = 0
 
     def bury(self, grave: Grave) -> None:
@@ -86,6 +91,9 @@ class DeadLetters:
 
     async def _work(self) -> None:
         while self._graves:
+            self._in_a_row += 1
+            if self._in_a_row % AT_ONCE == 0:
+                await asyncio.sleep(0)  # others have their turn
             grave = self._graves.popleft()
             try:
                 await self._bury(grave)
@@ -96,10 +104,14 @@ class DeadLetters:
             except Exception as error:  # a bug: these come back to the queue, the others go on
                 events.error("a dead letter could not be moved", queue=grave.queue.name, error=error)
                 grave.queue.give_back(grave.lane.index, grave.first, grave.stop, failed=False)
+        self._loaded, self._loaded_of = [], None
 
     async def _bury(self, grave: Grave) -> None:
         first = grave.first
         while first < grave.stop and self._is_there(grave.queue):
+            if grave.lane.state.is_acked(first):  # before the disk was full, and it was tried again
+                first += 1
+                continue
             batch = await self._opened(grave.lane, first)
             stop = min(grave.stop, batch.stop)
             first = await self._bury_alike(grave, batch, first, stop)
@@ -111,12 +123,17 @@ class DeadLetters:
 
     async def _opened(self, lane: QueueLane, offset: int) -> OpenBatch:
         kept = lane.reader.kept(offset)
+        if kept is None and self._loaded_of is lane:
+            kept = _holding(self._loaded, offset)
         if kept is not None:
             return kept
-        loaded: list[OpenBatch] = await self._store.in_reader(
-            lane.reader.load, offset, lane.partition.high_watermark
-        )
-        return next(one for one in loaded if one.base_offset <= offset < one.stop)
+        # Kept for those that follow: who rejects one often rejects others nearby, each by itself.
+        self._loaded = await self._store.in_reader(lane.reader.load, offset, lane.partition.high_watermark)
+        self._loaded_of = lane
+        found = _holding(self._loaded, offset)
+        if found is None:
+            raise AssertionError(f"offset {offset} of {lane.partition} is not where the index says")
+        return found
 
     async def _bury_alike(self, grave: Grave, batch: OpenBatch, first: int, stop: int) -> int:
         """Those from `first` on that lie in one body and go the same way; where the rest begins."""
@@ -203,6 +220,10 @@ def _new_headers(queue: Queue, key: str, deaths: list[Death], now_ms: int) -> He
         ("expires", None),
         ("since", now_ms.to_bytes(8, "big")),
     )
+
+
+def _holding(batches: list[OpenBatch], offset: int) -> OpenBatch | None:
+    return next((one for one in batches if one.base_offset <= offset < one.stop), None)
 
 
 def _fate(headers: dict[str, bytes | None]) -> tuple[bytes | None, ...]:

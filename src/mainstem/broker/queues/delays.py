@@ -39,6 +39,8 @@ LANES = len(HORIZONS_MS) + 1
 # In a timer's id: the number of the lane in the lowest bits, the offset above.
 _LANE_BITS = 3
 AT_ONCE = 1000
+# Runs of messages that are published before others have their turn.
+RUNS_AT_ONCE = 32
 PATIENCE_S = 1.0
 MAX_SLEEP_S = 3600.0
 
@@ -153,12 +155,16 @@ class Delays:
             self._task = self._loop.create_task(self._publish_due())
 
     async def _publish_due(self) -> None:
+        in_a_row = 0
         try:
             while self._book.overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
                 if not self._book.overdue:
                     self._book.overdue = ids
                 while self._book.overdue:
                     del self._book.overdue[: await self._publish(self._book.overdue)]
+                    in_a_row += 1
+                    if in_a_row % RUNS_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # others have their turn
         except DiskFull as error:
             events.warning("messages that are due have to wait", why=str(error))
             await asyncio.sleep(PATIENCE_S)
