@@ -9,6 +9,7 @@ import time
 import pika
 import pytest
 from click.testing import CliRunner
+from security_house import Files
 
 from mainstem.cli.main import cli
 from mainstem.testing import Broker
@@ -418,3 +419,14 @@ def test_where_people_must_log_in_the_token_is_asked_for(tmp_path):
         result = CliRunner().invoke(cli, ["queue", "ls", "--http", broker.http], prog_name="mainstem")
         assert result.exit_code == 1
         assert "security.http_token_file" in result.stderr
+
+
+def test_a_listener_with_tls_is_asked_over_tls(tmp_path):
+    files = Files(tmp_path)
+    (tmp_path / "token").write_text("a-token\n")
+    settings = {"security.http_token_file": str(tmp_path / "token"), **files.settings}
+    with Broker(settings, listen={"http+tls": "127.0.0.1:0"}) as broker:
+        where = ["--http", broker.listening["http+tls"], "--token-file", str(tmp_path / "token")]
+        result = CliRunner().invoke(cli, ["namespace", "ls", *where, "--tls-ca", str(files.ca)])
+        assert result.exit_code == 0, result.stderr
+        assert "certificate" in CliRunner().invoke(cli, ["namespace", "ls", *where, "--tls"]).stderr

@@ -44,12 +44,7 @@ _OPTIONS = (
         help="The token that the http listener asks for. [$MAINSTEM_TOKEN_FILE]",
     ),
     click.option("--tls", is_flag=True, help="Use TLS, with the system's certificates."),
-    click.option(
-        "--tls-ca",
-        metavar="FILE",
-        envvar="MAINSTEM_TLS_CA",
-        help="Use TLS, and trust these certificates (PEM). [$MAINSTEM_TLS_CA]",
-    ),
+    click.option("--tls-ca", metavar="FILE", help="Use TLS, and trust these certificates (PEM)."),
     click.option(
         "--timeout", "timeout_s", type=float, default=60.0, help="Seconds to wait for an answer. [60]"
     ),

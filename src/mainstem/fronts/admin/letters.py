@@ -182,8 +182,10 @@ def rewritten(seen: Seen, exchange: str, key: str, edit: Edit) -> Rewritten:
         if edit.set_headers or edit.drop_headers:
             properties.encode_headers(edit.set_headers)
             raw = props.patch(raw, edit.set_headers, edit.drop_headers)
-        raw = props.patch(raw, change={props.EXPIRATION: None})
-        priority = props.read(raw).priority or 0
+        found = props.fields(raw)
+        if found.pop(props.EXPIRATION, None) is not None:
+            raw = props.join(found)
+        priority = found.get(props.PRIORITY, b"\0")[0]
         rest.insert(0, ("amqp", raw))
     elif edit.set_headers or edit.drop_headers:
         gone = {*edit.set_headers, *edit.drop_headers}
