@@ -100,18 +100,12 @@ class Channel:
 
     def release(self, taken: list[Held]) -> None:
         """They are held no more: there is room for others."""
-        if self.shared_prefetch:
-            for held in taken:
-                if held.consumer is not None:
-                    held.consumer.settled(held.stop - held.tag)
-            self.wake()
-            return
         for held in taken:
-            consumer = held.consumer
-            if consumer is not None:
-                consumer.settled(held.stop - held.tag)
-                if consumer.prefetch:
-                    consumer.wake()
+            if held.consumer is not None:
+                held.consumer.settled(held.stop - held.tag)
+        if self.shared_prefetch:
+            for consumer in self.consumers.values():
+                consumer.settled(0)
 
     def wake(self) -> None:
         for consumer in self.consumers.values():

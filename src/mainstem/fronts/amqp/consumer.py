@@ -21,6 +21,7 @@ class Consumer:
     __slots__ = (
         "_counts_attempts",
         "_deliveries",
+        "_is_short",
         "channel",
         "in_flight",
         "is_open",
@@ -39,6 +40,7 @@ class Consumer:
         self.priority = priority
         self.prefetch = channel.prefetch  # as it was at that time; 0: no limit
         self.in_flight = 0
+        self._is_short = False  # of room: it could have taken more
         self.is_open = False  # nothing comes before consume-ok or after cancel-ok
         self._counts_attempts = queue.spec.options.kind == "quorum"
         session = channel.connection.session
@@ -57,6 +59,8 @@ class Consumer:
         if channel.shared_prefetch:
             room = max(channel.shared_prefetch - channel.in_flight, 0)
             left = room if left < 0 else min(left, room)
+        if left == 0:
+            self._is_short = True
         return left
 
     def take(self, queue: Queue, found: list[Found]) -> None:
@@ -101,9 +105,12 @@ class Consumer:
         return kept
 
     def settled(self, count: int) -> None:
-        """So many of its deliveries are held no more."""
+        """So many of its deliveries, or of others of its channel, are held no more."""
         self.in_flight -= count
         self.channel.in_flight -= count
+        if self._is_short:
+            self._is_short = False
+            self.queue.wake()
 
     def wake(self) -> None:
         self.queue.wake()

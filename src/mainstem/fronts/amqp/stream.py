@@ -80,6 +80,7 @@ class StreamConsumer:
     def settled(self, count: int) -> None:
         self.in_flight -= count
         self.channel.in_flight -= count
+        self.wake()
 
     def stop(self) -> None:
         if not self.is_open:

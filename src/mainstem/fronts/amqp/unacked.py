@@ -28,13 +28,12 @@ class Reader(Protocol):
     """A consumer of a channel."""
 
     tag: str
-    prefetch: int
 
     def settled(self, count: int) -> None:
-        """So many of its deliveries are held no more."""
+        """So many of its deliveries, or of others of its channel, are held no more: there may be room."""
 
     def wake(self) -> None:
-        """There may be room for more."""
+        """There may be something to take, and room for it."""
 
     def stop(self) -> None: ...
 
