@@ -222,9 +222,6 @@ def consumer_priority(arguments: Arguments, queue: Resource) -> int:
     return int(value)
 
 
-StreamOffset = int | str | datetime
-
-
 def stream_offset(arguments: Arguments, queue: Resource, now_ms: int) -> tuple[str, int]:
     """Where a reader of a stream begins: ("first" | "last" | "next", 0), ("offset", n) or ("time", ms)."""
     value = arguments.get("x-stream-offset", "next")

@@ -74,7 +74,6 @@ async def start_ok(connection: Connection, method: commands.Connection.StartOk) 
             " For details see the broker logfile.",
             closes_connection=True,
         ) from None
-    session.authenticated = True
     connection.state = "tuning"
     listener = session.listener
     return commands.Connection.Tune(listener.channel_max, listener.frame_max, listener.heartbeat_s)

@@ -8,6 +8,9 @@ once, or dropped if the channel is gone.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from mainstem.broker.broker import Broker
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.channel import Channel
@@ -17,7 +20,7 @@ PREFIX = REPLY_TO + "."
 
 
 class Replies:
-    """Who waits for answers, by address. One per listener: addresses are of no use elsewhere."""
+    """Who waits for answers, by address."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Channel] = {}
@@ -30,3 +33,11 @@ class Replies:
 
     def find(self, address: str) -> Channel | None:
         return self._waiting.get(address)
+
+
+_of_brokers: WeakKeyDictionary[Broker, Replies] = WeakKeyDictionary()
+
+
+def replies_of(broker: Broker) -> Replies:
+    """Of all its listeners: who asks and who answers may have come through different ones."""
+    return _of_brokers.setdefault(broker, Replies())

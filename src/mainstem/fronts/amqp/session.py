@@ -12,7 +12,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Namespace, Queues
 from mainstem.broker.queues.topology import Topology
 from mainstem.fronts.amqp.codes import Resource, as_amqp
-from mainstem.fronts.amqp.replies import Replies
+from mainstem.fronts.amqp.replies import Replies, replies_of
 from mainstem.model.errors import NotAuthorized
 
 # What the server offers in connection.tune.
@@ -51,7 +51,10 @@ class Listener:
     frame_max: int = FRAME_MAX
     heartbeat_s: int = HEARTBEAT_S
     unsent: Unsent = field(default_factory=Unsent)
-    replies: Replies = field(default_factory=Replies)
+    replies: Replies = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.replies = replies_of(self.broker)
 
 
 @dataclass(slots=True)
@@ -60,7 +63,6 @@ class Session:
     host: str  # the peer's address
     certificate: bytes | None = None
     principal: str = ANONYMOUS
-    authenticated: bool = False
     namespace: Namespace = None  # type: ignore[assignment]  # from connection.open on
     channel_max: int = CHANNEL_MAX
     frame_max: int = FRAME_MAX
