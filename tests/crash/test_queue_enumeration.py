@@ -17,7 +17,7 @@ from test_enumeration import digest, kept_after_a_cut
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.options import BrokerOptions
-from mainstem.broker.queues import ExchangeSpec, Found, Gathered, Queue, QueueOptions, QueueSpec, Target
+from mainstem.broker.queues import ExchangeSpec, Found, Gathered, Queue, QueueOptions, QueueSpec, Target, Work
 from mainstem.broker.queues.dead_letters import join_route
 from mainstem.kernel.log.log import LogOptions
 from mainstem.model import record_loop
@@ -116,9 +116,12 @@ class Teller:
         await self._on_disk()
 
     async def hold(self, body: bytes, key: str) -> None:
-        gathered = self._queues.gather_delayed(self._clock.now_ms() + DELAY_MS)
-        add(gathered, body, "", key, (("space", b"/"),))
+        self._hold(body, key)
         await self._on_disk()
+
+    def _hold(self, body: bytes, key: str, work: Work | None = None) -> None:
+        gathered = self._queues.gather_delayed(self._clock.now_ms() + DELAY_MS, work)
+        add(gathered, body, "", key, (("space", b"/"),))
 
     async def _on_disk(self) -> None:
         done = asyncio.Event()
@@ -157,8 +160,10 @@ class Teller:
             await asyncio.sleep(0)
         self.note()
 
-    async def transact(self, took: str, found: Found, **published: bytes) -> None:
+    async def transact(self, took: str, found: Found, held: bytes, **published: bytes) -> None:
+        """Acknowledge one message, hold one back and publish others."""
         work = self._queues.transaction()
+        self._hold(held, "copy", work)
         for key, body in published.items():
             add(work.gather(self._queues.route(self._ns, "", (key,))), body, "", key)
         work.ack(self._ns.queues[took], found.lane, found.first, found.first + found.count)
@@ -189,12 +194,12 @@ async def a_little_of_everything(teller: Teller, clock: ClockByHand) -> None:
     await teller.hold(b"g" * 900, "work")
     await teller.snapshot()
     await teller.publish("", "copy", b"urgent", priority=2)
-    await teller.transact("copy", await teller.get("copy"), work=b"e", dead=b"f")
+    await teller.transact("copy", await teller.get("copy"), b"k", work=b"e", dead=b"f")
     await teller.snapshot()
     clock.at_ms += 2 * DELAY_MS
     await teller.hold(b"h", "work")  # has the clock looked at: the one before it is due
     await teller.wait_for_due("work", ready=4)
-    await teller.transact("dead", await teller.get("dead"), copy=b"i" * 3000)
+    await teller.transact("dead", await teller.get("dead"), b"l", copy=b"i" * 3000)
     await teller.publish("all", "", b"j" * 3000)
     await teller.snapshot()
     await teller.ack("work", await teller.get("work"))

@@ -124,7 +124,7 @@ class QueueScene:
             Publisher("three", [copies, plain], house, own()),
             Publisher("four", [later], house, own()),
             Publisher("five", [into], house, own()),
-            TransactionalPublisher("six", [plain, urgent, copies, into], house, own()),
+            TransactionalPublisher("six", [plain, urgent, copies, into, later], house, own()),
         ]
 
     def _make_consumers(self, house: House) -> list[Consuming]:

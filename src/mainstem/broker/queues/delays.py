@@ -16,7 +16,7 @@ from mainstem.broker.queues.bodies import Body, find_body
 from mainstem.broker.queues.dead_letters import Around as NamespacesAround
 from mainstem.broker.queues.dead_letters import keys_of, split_route
 from mainstem.broker.queues.deltas import Acked, DelayDelta, Held, HeldMany
-from mainstem.broker.queues.gathering import Gathered, Gatherer
+from mainstem.broker.queues.gathering import Gathered
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.opened import OpenBatch
@@ -66,6 +66,12 @@ class Around(NamespacesAround, Protocol):
         keys: tuple[str, ...],
         headers: Mapping[str, object] | None = None,
     ) -> Route: ...
+
+
+class Gathers(Protocol):
+    """For this turn, or for a transaction."""
+
+    def gather(self, route: Route, priority: int = 0) -> Gathered: ...
 
 
 class DelayBook:
@@ -122,7 +128,7 @@ class Delays:
     def __len__(self) -> int:
         return len(self._timers) + len(self._book.overdue)
 
-    def gather(self, gatherer: Gatherer, due_ms: int) -> Gathered:
+    def gather(self, gatherer: Gathers, due_ms: int) -> Gathered:
         """Where to put one message that is due at a time."""
         if self._route is None:
             raise AssertionError("delays are used before they are there")

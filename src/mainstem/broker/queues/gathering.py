@@ -94,10 +94,17 @@ class Gathered:
 
     def _hold(self, log: Log, on_held: Callable[[Held], None]) -> None:
         """The messages and their times in one frame."""
+        held = self.held()
+        log.append_atomic([*self.entries(), as_entry(held)], lambda _: on_held(held))
+
+    def held(self) -> Held:
+        """The times of messages that are held back; to ask before they get their places."""
         lane = self.lanes[0]
-        held = Held(lane.index, lane.partition.next_offset, tuple(self.due_ms))
-        delta = DeltaEntry(Section.DELAYS, msgspec.msgpack.encode(held))
-        log.append_atomic([*self.entries(), delta], lambda _: on_held(held))
+        return Held(lane.index, lane.partition.next_offset, tuple(self.due_ms))
+
+
+def as_entry(held: Held) -> DeltaEntry:
+    return DeltaEntry(Section.DELAYS, msgspec.msgpack.encode(held))
 
 
 class Gathering:

@@ -136,9 +136,9 @@ class Queues:
         """Where to put messages of this turn for a route that leads somewhere."""
         return self._gatherer.gather(route, priority)
 
-    def gather_delayed(self, due_ms: int) -> Gathered:
+    def gather_delayed(self, due_ms: int, work: Work | None = None) -> Gathered:
         """Where to put one message that is published at a later time, with its namespace in `space`."""
-        return self.delays.gather(self._gatherer, due_ms)
+        return self.delays.gather(self._gatherer if work is None else work, due_ms)
 
     def after_disk(self, call: Callable[[], None], refused: Callable[[], None] | None = None) -> None:
         self._gatherer.after_disk(call, refused)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from mainstem.broker.queues.deltas import Acked
-from mainstem.broker.queues.gathering import Gathered, Gathering
+from mainstem.broker.queues.deltas import Acked, Held
+from mainstem.broker.queues.gathering import Gathered, Gathering, as_entry
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
@@ -35,15 +35,21 @@ class Work:
         groups = [group for group in self._gathering.groups if group.count]
         reached = {lane: lane.partition.next_offset for group in groups for lane in group.lanes}
         entries: list[Entry] = []
+        later: list[tuple[Callable[[Held], None], Held]] = []
         for group in groups:
             shift = len(entries) + (1 if self._acks else 0)
+            if group.on_held is not None:
+                later.append((group.on_held, group.held()))
             entries += [_shifted(entry, shift) for entry in group.entries()]
+        entries += [as_entry(held) for _, held in later]
         acked = Acked(tuple((lane.partition.id, tuple(ranges)) for lane, ranges in self._acks.items()))
         floors: list[tuple[QueueLane, int]] = []
 
         def on_disk() -> None:
             for lane, floor in floors:
                 lane.trim(floor)
+            for on_held, held in later:
+                on_held(held)
 
         try:
             done = self._store.commit_together(

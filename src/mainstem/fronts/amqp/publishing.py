@@ -204,16 +204,12 @@ def _hold_back(channel: Channel, one: One, due_ms: int) -> None:
     connection = channel.connection
     space = ("space", connection.session.namespace.name.encode())
     held = one._replace(headers=(*one.headers, space))
-
-    def hold() -> None:
-        held.write(connection.queues.gather_delayed(due_ms), due_ms)
-
     if channel.transaction is None:
-        hold()
+        gathered = connection.queues.gather_delayed(due_ms)
     else:
-        one.run.keep()
         channel.transaction.grow(one.run.body_size(one.at))
-        channel.transaction.held.append(hold)
+        gathered = channel.transaction.gather_delayed(due_ms)
+    held.write(gathered, due_ms)
     _count(channel, 1)
 
 

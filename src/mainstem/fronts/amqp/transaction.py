@@ -27,12 +27,15 @@ class Transaction:
         self._settled: list[tuple[int, list[Held]]] = []
         self._bytes = 0
         self.returns = bytearray()  # frames that come before commit-ok
-        self.held: list[Callable[[], object]] = []  # messages for a later time
+        self.held: list[Callable[[], object]] = []  # what has a place in the log of its own
         self.later: list[Callable[[], None]] = []  # what has no part in the log
         self.failed = False  # a queue was full
 
     def gather(self, route: Route, priority: int = 0) -> Gathered:
         return self._work.gather(route, priority)
+
+    def gather_delayed(self, due_ms: int) -> Gathered:
+        return self._channel.connection.queues.gather_delayed(due_ms, self._work)
 
     def grow(self, size: int) -> None:
         self._bytes += size
