@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pika
 import pytest
@@ -27,21 +28,25 @@ pytestmark = pytest.mark.skipif(OTHER is not None, reason="only a broker of our 
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker(process=True) as broker:
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(process=True, data=tmp_path / "data") as broker:
         yield broker
 
 
 @pytest.fixture(params=["stop", "kill"])
-def again(request: pytest.FixtureRequest, broker: Broker):
-    """End the broker, in good order or not, and start it again."""
+def again(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Callable[[], str]]:
+    """End the broker, in good order or not, and start another on its data; returns where that one listens.
+
+    Not on the same ports: on a busy machine somebody else may have got them in between.
+    """
+    second = Broker(process=True, data=broker.data)
 
     def end_and_start() -> str:
         (broker.kill if request.param == "kill" else broker.stop)()
-        broker.start()
-        return broker.amqp
+        return second.start().amqp
 
-    return end_and_start
+    yield end_and_start
+    second.close()
 
 
 def test_confirmed_messages_exchanges_and_bindings_are_there_again(broker, again):
