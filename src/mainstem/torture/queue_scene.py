@@ -79,6 +79,7 @@ class QueueScene:
         to_the_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name(DEAD)}
         arguments: dict[str, dict[str, Any]] = {
             name(URGENT): {"x-max-priority": PRIORITIES},
+            name(COPIES[1]): {"x-queue-type": "quorum"},
             name(STRICT): to_the_dead,
             name(BRIEF): {**to_the_dead, "x-message-ttl": TTL_MS},
         }
