@@ -9,7 +9,7 @@ from pamqp import base
 
 from mainstem.broker.queues import Queue
 from mainstem.fronts.amqp.codes import PRECONDITION_FAILED
-from mainstem.fronts.amqp.unacked import Held, Reader, Unacked
+from mainstem.fronts.amqp.unacked import Held, Reader, Unacked, stretches
 from mainstem.wire.amqp.deliver import Deliveries
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.events import ACK, DROP, Acks
@@ -87,9 +87,7 @@ class Channel:
             raise _unknown_tag(missing)
 
     def end(self, kind: int, taken: list[Held]) -> None:
-        for held in taken:
-            queue, lane, first = held.queue, held.lane, held.first
-            stop = held.first_after
+        for queue, lane, first, stop in stretches(taken):
             if kind == ACK:
                 queue.ack(lane, first, stop)
             elif kind == DROP:
@@ -154,8 +152,8 @@ class Channel:
         if self.transaction is not None:
             self.unacked.put_back(self.transaction.drop())
             self.transaction = None
-        for held in self.unacked.take_all():
-            held.queue.give_back(held.lane, held.first, held.first_after)
+        for queue, lane, first, stop in stretches(self.unacked.take_all()):
+            queue.give_back(lane, first, stop)
 
 
 def _unknown_tag(tag: int) -> AmqpError:

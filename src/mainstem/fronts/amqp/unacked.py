@@ -7,7 +7,7 @@ offsets of one lane. Acknowledging in order takes whole runs from the front; out
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 # Runs taken from the front are cut off once there are so many of them.
@@ -55,6 +55,22 @@ class Held(NamedTuple):
 
     def part(self, tag: int, stop: int) -> Held:
         return Held(tag, stop, self.queue, self.lane, self.first + tag - self.tag, self.consumer)
+
+
+def stretches(taken: Iterable[Held]) -> Iterator[tuple[Source, int, int, int]]:
+    """(queue, lane, first, stop): runs whose offsets follow each other are one, whoever they went to."""
+    queue: Source | None = None
+    lane = first = stop = 0
+    for held in taken:
+        if held.queue is queue and held.lane == lane and held.first == stop:
+            stop += held.stop - held.tag
+            continue
+        if queue is not None:
+            yield queue, lane, first, stop
+        queue, lane, first = held.queue, held.lane, held.first
+        stop = first + held.stop - held.tag
+    if queue is not None:
+        yield queue, lane, first, stop
 
 
 class Unacked:

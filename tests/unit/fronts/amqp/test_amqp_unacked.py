@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstem.fronts.amqp.unacked import Held, Unacked
+from mainstem.fronts.amqp.unacked import Held, Unacked, stretches
 
 
 def _held(unacked: Unacked) -> list[tuple[int, int]]:
@@ -115,3 +115,22 @@ def test_many_single_runs_taken_from_the_front_do_not_pile_up() -> None:
     for tag in range(1, 1001):
         assert unacked.take(tag, tag)[1] is None
     assert len(unacked._runs) <= 64
+
+
+def test_runs_that_follow_each_other_are_settled_as_one() -> None:
+    one, other = object(), object()
+    runs = [
+        (1, 3, one, 0, 10),
+        (3, 4, one, 0, 12),
+        (4, 5, one, 0, 14),
+        (5, 7, other, 0, 15),
+        (7, 8, other, 1, 17),
+    ]
+    taken = [Held(tag, stop, queue, lane, first, None) for tag, stop, queue, lane, first in runs]  # type: ignore[arg-type]
+    assert list(stretches(taken)) == [
+        (one, 0, 10, 13),
+        (one, 0, 14, 15),
+        (other, 0, 15, 17),
+        (other, 1, 17, 18),
+    ]
+    assert list(stretches([])) == []

@@ -20,7 +20,7 @@ from mainstem.model.errors import MainstemError, QueueInUse
 from mainstem.wire.amqp.deliver import GetOk, encode_get_ok
 from mainstem.wire.amqp.events import REQUEUE
 
-# Of one channel: a client with a bug asks for ever more.
+# Of one connection: a client with a bug asks for ever more.
 MAX_CONSUMERS = 16_384
 
 
@@ -41,8 +41,8 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> Reply | Awaitab
     tag = method.consumer_tag
     if tag and channel.has_consumer(tag):
         raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
-    if len(channel.consumers) >= MAX_CONSUMERS:
-        raise not_allowed(f"reached maximum ({MAX_CONSUMERS}) of consumers per channel")
+    if sum(len(one.consumers) for one in channel.connection.channels.values()) >= MAX_CONSUMERS:
+        raise not_allowed(f"reached maximum ({MAX_CONSUMERS}) of consumers per connection")
     tag = tag or new_name(session.broker.chance.uuid(), "amq.ctag-")
     answer = None if method.nowait else commands.Basic.ConsumeOk(tag)
     if method.queue == REPLY_TO:
