@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -31,7 +32,7 @@ events = get_log(__name__)
 
 # Names of headers that a dead letter gets anew: of those it had before, the last ones count.
 _REPLACED = frozenset({"route", "dead", "expires", "since"})
-# On a full disk it is tried again so much later.
+# On a full disk, or after an error, it is tried again so much later.
 PATIENCE_S = 1.0
 # Runs of messages that are buried before others have their turn.
 AT_ONCE = 32
@@ -101,9 +102,11 @@ class DeadLetters:
                 events.warning("dead letters have to wait", queue=grave.queue.name, why=str(error))
                 self._graves.appendleft(grave)
                 await asyncio.sleep(PATIENCE_S)
-            except Exception as error:  # a bug: these come back to the queue, the others go on
+            except Exception as error:  # a bug, or a disk that cannot be read: the others go on
                 events.error("a dead letter could not be moved", queue=grave.queue.name, error=error)
-                grave.queue.give_back(grave.lane.index, grave.first, grave.stop, failed=False)
+                back = partial(grave.queue.give_back, grave.lane.index, grave.first, grave.stop, failed=False)
+                # Not at once: one that has expired would be here again in no time.
+                asyncio.get_running_loop().call_later(PATIENCE_S, back)
         self._loaded, self._loaded_of = [], None
 
     async def _bury(self, grave: Grave) -> None:
