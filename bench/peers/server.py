@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from bench import wire
 
 STOP_S = 60
+PORTS = (20_000, 32_000)
 Wait = Callable[[int, Iterable[bool], float], None]  # (port, is it alive, seconds) until it answers
 
 
@@ -56,9 +58,12 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """Below those that the kernel gives to connections: one of them could take it before the broker does."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as s, suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def spawn(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
