@@ -451,7 +451,7 @@ def altered(wire: Wire, group: str, topic: str, offset: int) -> Any:
 def test_how_far_a_group_is_can_be_seen_changed_and_forgotten(wire, sharer):
     group, topic = sharer.group, sharer.topic
     named = offsets(wire, group, topic).topics[0].partitions
-    assert [(one.start_offset, one.error_code) for one in named] == [(-1, 0), (-1, UNKNOWN_TOPIC)]
+    assert [(one.start_offset, one.error_code) for one in named] == [(-1, 0), (-1, 0)]
     assert offsets(wire, group).topics == []
     wire.produce(topic, batch(["a", "b", "c", "d"]))
     sharer.fetch()
@@ -476,8 +476,9 @@ def test_how_far_a_group_is_can_be_seen_changed_and_forgotten(wire, sharer):
     assert offsets(wire, group).topics == []
 
 
-def test_only_share_groups_have_such_offsets(wire, group, topic):
-    assert offsets(wire, group).error_code == NOT_FOUND
+def test_a_group_that_is_not_there_is_nowhere_and_goes_nowhere(wire, group, topic):
+    assert (offsets(wire, group).error_code, offsets(wire, group).topics) == (0, [])
+    assert offsets(wire, group, topic).topics[0].partitions[0].error_code == UNKNOWN_TOPIC
     assert altered(wire, group, topic, 0).error_code == NOT_FOUND
 
 

@@ -49,7 +49,6 @@ def _described(
     group_id = asked.group_id
     try:
         request.session.require("describe", "group", group_id)
-        _check_share(request, group_id)
     except MainstemError as error:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=code_of(error), error_message=text_of(error)
@@ -100,12 +99,10 @@ def _topic(
 def _partition(
     request: Request, group_id: str, topic: Topic, index: int
 ) -> DescribeShareGroupOffsetsResponsePartition:
-    try:
-        partition = request.broker.topics.partition(topic, index)
-    except MainstemError as error:
-        return _failed(index, error)
-    at = request.broker.shares.start_offset(group_id, partition)
-    if at is None:
+    """A partition or a group that is not there has not begun either: Kafka says no more."""
+    partition = topic.partitions[index] if 0 <= index < len(topic.partitions) else None
+    at = None if partition is None else request.broker.shares.start_offset(group_id, partition)
+    if partition is None or at is None:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=NOT_BEGUN)
     return DescribeShareGroupOffsetsResponsePartition(
         partition_index=index, start_offset=at[0], leader_epoch=partition.leader_epoch, lag=at[1]
