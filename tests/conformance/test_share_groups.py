@@ -497,6 +497,8 @@ def test_the_configs_of_a_group_are_told_with_where_they_come_from(wire, group):
         8,
     )
     assert told["share.record.lock.duration.ms"].value == "30000"
+    synonyms = [(one.name, one.value) for one in told["share.delivery.count.limit"].synonyms]
+    assert synonyms == [("share.delivery.count.limit", "3"), ("group.share.delivery.count.limit", "5")]
     listed = wire.ask(ListConfigResourcesRequest(resource_types=[32])).config_resources
     assert group in [one.resource_name for one in listed]
 

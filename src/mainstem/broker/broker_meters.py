@@ -49,7 +49,7 @@ def add_broker_meters(broker: Broker) -> Callable[[], None]:
 
 def group_lag(broker: Broker, max_offsets: int = MAX_OFFSETS_LOOKED_AT) -> Tally[tuple[str, str]]:
     """By group and topic. Where there are more offsets than `max_offsets`, some groups are missing."""
-    behind: Tally[tuple[str, str]] = Tally()
+    behind = _share_lag(broker, max_offsets)
     left = max_offsets
     for group in list(broker.offsets.groups()):
         offsets = list(broker.offsets.all(group))
@@ -61,4 +61,17 @@ def group_lag(broker: Broker, max_offsets: int = MAX_OFFSETS_LOOKED_AT) -> Tally
             if topic is not None and at.partition < len(topic.partitions):
                 end = topic.partitions[at.partition].high_watermark
                 behind[group, topic.name] += max(end - at.offset, 0)
+    return behind
+
+
+def _share_lag(broker: Broker, max_partitions: int) -> Tally[tuple[str, str]]:
+    """What share groups are not done with: records that members have now count too."""
+    behind: Tally[tuple[str, str]] = Tally()
+    for group in list(broker.share_book.groups):
+        for partition_id in broker.shares.partition_ids(group)[:max_partitions]:
+            max_partitions -= 1
+            partition = broker.topics.partitions.get(partition_id)
+            at = None if partition is None else broker.shares.start_offset(group, partition)
+            if partition is not None and at is not None:
+                behind[group, partition.topic.name] += at[1]
     return behind

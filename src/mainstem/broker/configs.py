@@ -13,6 +13,7 @@ from enum import Enum
 
 from mainstem.broker.options import BrokerOptions
 from mainstem.broker.policy import CONFIGS, ConfigSpec, Policies
+from mainstem.broker.shares.settings import GROUP_CONFIGS
 
 
 class Source(Enum):
@@ -110,7 +111,8 @@ def broker_entries(options: BrokerOptions, policies: Policies) -> list[Entry]:
 
 
 def _option_entries(options: BrokerOptions) -> Iterator[Entry]:
-    for name, kind, value, default, doc in _option_rows(options, BrokerOptions(options.folder)):
+    usual = BrokerOptions(options.folder)
+    for name, kind, value, default, doc in (*_option_rows(options, usual), *_share_rows(options, usual)):
         text = _text(value)
         source = Source.DEFAULT if value == default else Source.SETTING
         synonyms = [Synonym(name, text, source)]
@@ -196,6 +198,13 @@ def _option_rows(options: BrokerOptions, usual: BrokerOptions) -> tuple[_Row, ..
             "A producer's sequence numbers unused for so long are forgotten.",
         ),
     )
+
+
+def _share_rows(options: BrokerOptions, usual: BrokerOptions) -> Iterator[_Row]:
+    for one in GROUP_CONFIGS.values():
+        if one.broker_name != one.name:
+            value, default = getattr(options, one.field), getattr(usual, one.field)
+            yield one.broker_name, one.kind, value, default, one.doc
 
 
 def _text(value: object) -> str:

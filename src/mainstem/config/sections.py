@@ -261,6 +261,23 @@ class Groups:
         ("uniform", "range"),
         "Assignors of the newer protocol; the first is the default.",
     )
+    share_session_timeout_ms: int = setting(
+        duration_ms(1), 45 * SECOND_MS, "Session timeout of members of share groups."
+    )
+    share_heartbeat_interval_ms: int = setting(
+        duration_ms(1), 5 * SECOND_MS, "How often members of share groups report."
+    )
+    share_record_lock_ms: int = setting(
+        duration_ms(1), 30 * SECOND_MS, "How long a member of a share group may keep a record."
+    )
+    share_delivery_limit: int = setting(
+        integer(1, 1000), 5, "A record that a share group delivered so often in vain is given up."
+    )
+    share_max_record_locks: int = setting(
+        integer(1, 1_000_000),
+        2000,
+        "Most records of a partition that a share group's members have at a time.",
+    )
 
 
 @dataclass(frozen=True)

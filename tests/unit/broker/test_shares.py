@@ -10,6 +10,7 @@ import pytest
 
 from mainstem.broker.admin import delete_topic
 from mainstem.broker.broker import Broker
+from mainstem.broker.broker_meters import group_lag
 from mainstem.broker.groups import ShareHeartbeat, VisibleTopics
 from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Partition
@@ -246,6 +247,17 @@ def test_what_was_never_read_cannot_be_acknowledged(tmp_path):
         await lent(broker)
         with pytest.raises(InvalidRequest):
             await ack(broker, 1, 1)
+
+    play(tmp_path, act)
+
+
+def test_how_far_a_group_is_behind_is_metered(tmp_path):
+    async def act(broker: Broker) -> None:
+        await begin(broker, "a", "b", "c")
+        await lent(broker)
+        await ack(broker, 1, 2)
+        assert group_lag(broker) == {("g", "t"): 2}
+        assert group_lag(broker, max_offsets=0) == {}
 
     play(tmp_path, act)
 

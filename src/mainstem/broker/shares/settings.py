@@ -25,7 +25,7 @@ class GroupConfig:
     name: str
     kind: str  # as DescribeConfigs reports it
     field: str
-    broker_name: str  # the option's name among the broker's configs
+    broker_name: str  # the option's name among the broker's configs; the same name: it is none of them
     doc: str
     check: Callable[[str], object]
 
@@ -111,7 +111,7 @@ _ROWS = (
         "share.auto.offset.reset",
         "string",
         "group_share_reset",
-        "group.share.auto.offset.reset",
+        "share.auto.offset.reset",
         "Where a partition is read from at first: earliest, latest, by_duration:PnDTnHnMnS.",
         _reset,
     ),
@@ -119,7 +119,7 @@ _ROWS = (
         "share.isolation.level",
         "string",
         "group_share_isolation",
-        "group.share.isolation.level",
+        "share.isolation.level",
         "read_committed leaves out open and aborted transactions.",
         _one_of("read_uncommitted", "read_committed"),
     ),
