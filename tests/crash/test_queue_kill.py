@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mainstem.torture.cycles import Plan
 from mainstem.torture.queue_run import torture_queues
 
 SEED = 20_260
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_kill_9_under_load_loses_no_message_and_repeats_none_unsaid(tmp_path: Path):

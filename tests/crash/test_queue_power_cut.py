@@ -12,7 +12,10 @@ from mainstem.torture.queue_run import torture_queues
 from mainstem.torture.server import UNSYNCED_PROGRAM
 
 SEED = 20_261
-pytestmark = pytest.mark.skipif(why_no_power_cut() is not None, reason=str(why_no_power_cut()))
+pytestmark = [
+    pytest.mark.skipif(why_no_power_cut() is not None, reason=str(why_no_power_cut())),
+    pytest.mark.timeout(300),
+]
 
 
 def test_power_cuts_lose_no_message_and_repeat_none_unsaid(tmp_path: Path):
