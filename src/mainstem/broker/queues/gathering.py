@@ -13,6 +13,7 @@ import msgspec
 
 from mainstem.broker.queues.deltas import Held
 from mainstem.broker.queues.lanes import QueueLane
+from mainstem.broker.queues.opened import MOST_WRITTEN_BYTES, OpenBatch, open_written
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section
@@ -85,12 +86,25 @@ class Gathered:
     def append_to(self, log: Log) -> None:
         if self.on_held is not None:
             self._hold(log, self.on_held)
-        elif len(self.lanes) == 1:
-            lane = self.lanes[0]
-            batch, base = self._placed(lane)
-            log.append_batch(lane.partition.id, batch, base, base + self.count - 1, self.now_ms, None)
+            return
+        bases = [lane.partition.next_offset for lane in self.lanes]
+        if len(self.lanes) == 1:
+            batch, base = self._placed(self.lanes[0])
+            partition_id, last = self.lanes[0].partition.id, base + self.count - 1
+            log.append_batch(partition_id, batch, base, last, self.now_ms, None)
         else:
             log.append_atomic(self.entries(), None)
+        if len(self.out) <= MOST_WRITTEN_BYTES:
+            self._note_written(bases)
+
+    def _note_written(self, bases: list[int]) -> None:
+        """Consumers that wait for it need not read it: all of them share what is opened once."""
+        opened: OpenBatch | None = None
+        for lane, base in zip(self.lanes, bases, strict=True):
+            if lane.is_followed:
+                if opened is None:
+                    opened = open_written(self.out, base, self.count, self.now_ms)
+                lane.reader.note_written(opened.at_place(base))
 
     def _hold(self, log: Log, on_held: Callable[[Held], None]) -> None:
         """The messages and their times in one frame."""

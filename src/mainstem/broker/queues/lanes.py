@@ -10,6 +10,9 @@ from mainstem.broker.queues.deltas import LaneState
 from mainstem.broker.queues.opened import HasLog, LaneReader
 from mainstem.kernel.subs.lane import Lane
 
+# A consumer that has no more than so many before it keeps up.
+FEW = 64
+
 
 class QueueLane:
     """`delivered_upto`: messages below may have been delivered, and the disk knows."""
@@ -23,6 +26,7 @@ class QueueLane:
         "partition",
         "reader",
         "state",
+        "wanted",
     )
 
     def __init__(self, index: int, partition: Partition, source: HasLog) -> None:
@@ -31,9 +35,15 @@ class QueueLane:
         self.state = Lane()
         self.reader = LaneReader(source, partition)
         self.delivered_upto = 0
+        self.wanted = False  # somebody consumes
         self.looked_upto = 0  # below, messages were there when nobody took them: they may be too old
         self.loading: asyncio.Future[None] | None = None  # batches, from the disk
         self.marking: asyncio.Future[None] | None = None  # a greater `delivered_upto`, on its way to the disk
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether what comes now will be taken soon."""
+        return self.wanted and self.state.ready < FEW
 
     def grow(self) -> None:
         """To what is on disk."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
 from mainstem.model import record_loop
+from mainstem.model.batch import BATCH_OVERHEAD
 from mainstem.model.ports import Buffer
 from mainstem.model.record import Headers
 from mainstem.model.record_loop import Span
@@ -14,6 +16,9 @@ from mainstem.model.records import open_records
 
 # Read ahead so much of a lane at once.
 READ_BYTES = 1 << 20
+# Batches of a lane that are remembered from their writing until they are taken, and how large one may be.
+MOST_WRITTEN = 4
+MOST_WRITTEN_BYTES = 64 << 10
 # A record's header `expires`, as its name is coded in front of its value.
 _EXPIRES = b"\x0eexpires"
 _DEAD = b"\x08dead"
@@ -24,14 +29,19 @@ class OpenBatch:
 
     __slots__ = ("base_ms", "base_offset", "data", "expiring", "spans", "stop")
 
-    def __init__(self, base_offset: int, base_ms: int, data: bytes, spans: list[Span]) -> None:
+    def __init__(
+        self, base_offset: int, base_ms: int, data: bytes, spans: list[Span], expiring: bool
+    ) -> None:
         self.base_offset = base_offset
         self.base_ms = base_ms
         self.data = data
         self.spans = spans
         self.stop = base_offset + len(spans)
-        # Some of them may have a time to live of their own, or came here as dead letters.
-        self.expiring = _EXPIRES in data or _DEAD in data
+        self.expiring = expiring  # some may have a time to live of their own, or came here as dead letters
+
+    def at_place(self, base_offset: int) -> OpenBatch:
+        """The same records in another lane."""
+        return OpenBatch(base_offset, self.base_ms, self.data, self.spans, self.expiring)
 
     def headers(self, index: int) -> dict[str, bytes | None]:
         """Of one record; of two with one name the last."""
@@ -54,7 +64,17 @@ class OpenBatch:
 def open_batch(batch: Buffer) -> OpenBatch:
     header, data = open_records(batch)
     spans = record_loop.scan(data, header.record_count, header.last_offset_delta)
-    return OpenBatch(header.base_offset, header.base_timestamp_ms, data, spans)
+    return OpenBatch(header.base_offset, header.base_timestamp_ms, data, spans, _is_expiring(data))
+
+
+def open_written(batch: bytearray, base_offset: int, count: int, at_ms: int) -> OpenBatch:
+    """One that was just made, of plain records of one time."""
+    data = bytes(memoryview(batch)[BATCH_OVERHEAD:])
+    return OpenBatch(base_offset, at_ms, data, record_loop.scan(data, count, count - 1), _is_expiring(data))
+
+
+def _is_expiring(data: bytes) -> bool:
+    return _EXPIRES in data or _DEAD in data
 
 
 class HasLog(Protocol):
@@ -62,14 +82,24 @@ class HasLog(Protocol):
 
 
 class LaneReader:
-    """Opens batches of one partition in order; keeps those that are being read."""
+    """Opens batches of one partition in order; keeps those that are being read.
 
-    __slots__ = ("_kept", "_partition", "_source")
+    Where somebody waits for messages, those that were just written need not be read at all.
+    """
+
+    __slots__ = ("_kept", "_partition", "_source", "_written")
 
     def __init__(self, source: HasLog, partition: Partition) -> None:
         self._source = source  # its log is there once the broker serves
         self._partition = partition
         self._kept: list[OpenBatch] = []
+        self._written: deque[OpenBatch] | None = None
+
+    def note_written(self, opened: OpenBatch) -> None:
+        """On its way to the disk; whoever asks for it asks when it is there."""
+        if self._written is None:
+            self._written = deque(maxlen=MOST_WRITTEN)
+        self._written.append(opened)
 
     def at(self, offset: int) -> OpenBatch:
         """The batch that holds an offset. Raises WouldBlock when the disk is needed: then `load`."""
@@ -84,6 +114,14 @@ class LaneReader:
         for opened in self._kept:
             if opened.base_offset <= offset < opened.stop:
                 return opened
+        written = self._written
+        while written:
+            opened = written[0]
+            if offset < opened.base_offset:
+                return None
+            if offset < opened.stop:
+                return opened
+            written.popleft()
         return None
 
     def load(self, offset: int, upto: int) -> list[OpenBatch]:

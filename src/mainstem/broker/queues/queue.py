@@ -31,7 +31,7 @@ BYTES_AT_ONCE = 256 << 10
 BYTES_PER_TURN = 2 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """Messages with consecutive offsets, from `first` on, in one opened batch, from its record `at` on."""
 
@@ -183,6 +183,8 @@ class Queue:
             self._exclusive = taker
         self.watch()
         self.sharing.join(taker, taker.priority)
+        for lane in self.lanes:
+            lane.wanted = True
         self._host.used(self)
         self.wake()
 
@@ -192,6 +194,8 @@ class Queue:
         self.sharing.leave(taker)
         self.wake()
         if not len(self.sharing):
+            for lane in self.lanes:
+                lane.wanted = False
             self._host.unused(self)
 
     def watch(self) -> None:

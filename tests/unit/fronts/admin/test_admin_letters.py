@@ -29,7 +29,7 @@ def seen(body: bytes, *headers: tuple[str, bytes | None], key: bytes = b"k") -> 
     out = bytearray()
     record_loop.append_record(out, 0, 0, key, body, record_loop.encode_headers(headers))
     data = bytes(out)
-    batch = OpenBatch(0, 1000, data, record_loop.scan(data, 1, 0))
+    batch = OpenBatch(0, 1000, data, record_loop.scan(data, 1, 0), False)
     partition = Partition(1, 0, None)  # type: ignore[arg-type]
     return Seen(QueueLane(0, partition, None), 0, False, batch)  # type: ignore[arg-type]
 
