@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
+from kafka_kit import Wire, batch
+from share_kit import ACCEPT, Sharer, configure
 
 import mainstem
 from mainstem.cli.main import cli
@@ -373,6 +375,31 @@ def test_lag_is_told_per_partition_and_in_total(run, filled):
     (total,) = [row for row in objects(run("group", "lag", "--json")) if row["group"] == group]
     assert total["lag"] == 7
     assert group in run("group", "ls").stdout
+
+
+def test_a_share_group_is_shown_moved_and_deleted(run, topic, broker):
+    group = f"s-{topic}"
+    run("topic", "create", topic, "-p", "1")
+    with Wire(broker.kafka) as wire, Sharer(broker.kafka, group, topic) as sharer:
+        wire.produce(topic, batch(["a", "b", "c"]))
+        configure(wire, group, share_auto_offset_reset="earliest")
+        sharer.join()
+        assert len(sharer.fetch()) == 3
+        sharer.acknowledge((1, 1, [ACCEPT]))
+        (described,) = objects(run("group", "describe", group, "--json"))
+        assert (described["state"], described["members"][0]["member"]) == ("Stable", sharer.member)
+        run("group", "delete", group, "--yes", code=1)
+        run("group", "seek", group, "--to", "latest", "--yes", code=1)
+        sharer.beat(-1)
+    (row,) = objects(run("group", "lag", group, "--json"))
+    assert (row["committed"], row["end"], row["lag"]) == (0, 3, 2)
+    (total,) = [row for row in objects(run("group", "lag", "--json")) if row["group"] == group]
+    assert total["lag"] == 2
+    run("group", "seek", group, "--to", "latest", "--yes")
+    (row,) = objects(run("group", "lag", group, "--json"))
+    assert (row["committed"], row["lag"]) == (3, 0)
+    run("group", "delete", group, "--yes")
+    assert group not in run("group", "ls").stdout
 
 
 def test_a_group_is_moved_and_a_dry_run_moves_nothing(run, filled):

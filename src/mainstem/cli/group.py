@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mainstem.client.groups import Group
 
 NUMBER = "{:,}".format
+SHARE = "share"
 
 
 @click.group(
@@ -37,7 +38,7 @@ NUMBER = "{:,}".format
     epilog=examples("mainstem group lag billing", "mainstem group seek billing --to '10m ago' --dry-run"),
 )
 def command() -> None:
-    """Consumer groups: list, lag, seek, delete."""
+    """Consumer groups and share groups: list, lag, seek, delete."""
 
 
 @command.command("ls", epilog=examples("mainstem group ls", "mainstem group ls --json | jq -r .group"))
@@ -92,13 +93,13 @@ def describe(name: str, as_json: bool, client: Client) -> None:
 @client_options
 def lag(name: str | None, as_json: bool, client: Client) -> None:
     """How far a group is behind, per partition; without NAME, every group in total."""
-    from mainstem.client.groups import committed_offsets, list_groups
+    from mainstem.client.groups import list_groups
 
     if name is None:
         rows = []
         for one in list_groups(client):
-            behind = _lag(client, committed_offsets(client, one.id))
-            total = sum(end - at for at, end in behind.values())
+            behind = _lag(client, one.id, one.kind == SHARE)
+            total = sum(left for _, _, left in behind.values())
             rows.append({"group": one.id, "state": one.state, "partitions": len(behind), "lag": total})
         columns = [Column("group", "group"), Column("state", "state")]
         columns += [Column(key, key, "right", NUMBER) for key in ("partitions", "lag")]
@@ -112,10 +113,10 @@ def lag(name: str | None, as_json: bool, client: Client) -> None:
             "partition": place.partition,
             "committed": at,
             "end": end,
-            "lag": end - at,
+            "lag": left,
             "member": readers.get(place, ""),
         }
-        for place, (at, end) in sorted(_lag(client, committed_offsets(client, name)).items())
+        for place, (at, end, left) in sorted(_lag(client, name, group.is_share).items())
     ]
     columns = [Column("topic", "topic")]
     columns += [Column(key, key, "right", NUMBER) for key in ("partition", "committed", "end", "lag")]
@@ -149,9 +150,8 @@ def seek(
     name: str, to: str, topics: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool, client: Client
 ) -> None:
     """Move a group to another place. It must have no members while this is done."""
-    from mainstem.client.groups import commit_offsets, committed_offsets
-
-    current = committed_offsets(client, name)
+    is_share = _is_share(client, name)
+    current = {place: at for place, (at, _) in _read(client, name, is_share).items()}
     places = _places(client, topics) if topics else list(current)
     if not places:
         _find(client, name)
@@ -180,7 +180,7 @@ def seek(
         return
     _require_empty(client, name)
     confirm(f"Move group {name!r} so?", yes=yes)
-    commit_offsets(client, name, targets)
+    _move(client, name, is_share, targets)
     remark(f"Moved group {name!r}.")
 
 
@@ -241,9 +241,41 @@ def _places(client: Client, topics: tuple[str, ...]) -> list[TopicPartition]:
     return list(places)
 
 
-def _lag(client: Client, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-    """(committed, end) where the topic still exists."""
-    known = client.cluster({place.topic for place in committed}).topics
+def _is_share(client: Client, name: str) -> bool:
+    from mainstem.client.groups import describe_group
+
+    try:
+        return describe_group(client, name).is_share
+    except GroupNotFound:
+        return False
+
+
+def _read(client: Client, name: str, is_share: bool) -> dict[TopicPartition, tuple[int, int | None]]:
+    """How far the group has read, and its lag where only the broker knows it: a share group has gaps."""
+    from mainstem.client.groups import committed_offsets
+    from mainstem.client.share_groups import share_progress
+
+    if is_share:
+        progress = share_progress(client, name)
+        return {place: (one.start, one.lag if one.lag >= 0 else None) for place, one in progress.items()}
+    return {place: (at, None) for place, at in committed_offsets(client, name).items()}
+
+
+def _move(client: Client, name: str, is_share: bool, targets: Mapping[TopicPartition, int]) -> None:
+    from mainstem.client.groups import commit_offsets
+    from mainstem.client.share_groups import start_share_group
+
+    (start_share_group if is_share else commit_offsets)(client, name, targets)
+
+
+def _lag(client: Client, name: str, is_share: bool) -> dict[TopicPartition, tuple[int, int, int]]:
+    """(read so far, end, lag) where the topic still exists."""
+    read = _read(client, name, is_share)
+    known = client.cluster({place.topic for place in read}).topics
     there = {topic.name for topic in known.values() if not topic.error_code}
     bounds = client.bounds(sorted(there))
-    return {place: (at, bounds[place][1]) for place, at in committed.items() if place in bounds}
+    return {
+        place: (at, bounds[place][1], bounds[place][1] - at if left is None else left)
+        for place, (at, left) in read.items()
+        if place in bounds
+    }

@@ -39,6 +39,11 @@ from mainstem.wire.kafka.group_offsets import (
     OffsetFetchResponsePartitions,
 )
 from mainstem.wire.kafka.groups import FindCoordinatorRequest, FindCoordinatorResponse
+from mainstem.wire.kafka.share_groups import (
+    DescribedShareGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 
 GROUP = 0  # kind of coordinator
 DEAD = "Dead"  # what DescribeGroups says of a group that is not there
@@ -66,6 +71,7 @@ class Group:
     state: str
     protocol: str  # the assignor
     members: tuple[Member, ...]
+    is_share: bool = False
 
 
 def list_groups(client: Client) -> list[GroupListing]:
@@ -76,7 +82,7 @@ def list_groups(client: Client) -> list[GroupListing]:
 
 
 def describe_group(client: Client, group_id: str) -> Group:
-    """Of the newer protocol or the older; GroupNotFound when it is not there."""
+    """Of the newer protocol, a share group, or of the older; GroupNotFound when it is not there."""
     node = coordinator(client, group_id)
     if client.connection(node).offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
         newer = client.ask(
@@ -100,11 +106,35 @@ def describe_group(client: Client, group_id: str) -> Group:
             return Group(group_id, newer.group_state, newer.assignor_name, members)
         if newer.error_code != codes.GROUP_NOT_FOUND:  # which also says "of the older protocol"
             codes.check(newer.error_code, f"group {group_id!r}", newer.error_message)
+    if client.connection(node).offers(ApiKey.SHARE_GROUP_DESCRIBE):
+        shared = client.ask(
+            ShareGroupDescribeRequest([group_id]), ShareGroupDescribeResponse, node=node
+        ).groups[0]
+        if shared.error_code == 0:
+            return _share(shared)
     (older,) = client.ask(DescribeGroupsRequest([group_id]), DescribeGroupsResponse, node=node).groups
     if older.error_code == codes.GROUP_NOT_FOUND or (not older.error_code and older.group_state == DEAD):
         raise GroupNotFound(f"there is no group {group_id!r}")
     codes.check(older.error_code, f"group {group_id!r}", older.error_message)
     return _classic(older)
+
+
+def _share(group: DescribedShareGroup) -> Group:
+    members = tuple(
+        Member(
+            one.member_id,
+            one.client_id,
+            one.client_host,
+            None,
+            tuple(
+                TopicPartition(topic.topic_name, partition)
+                for topic in one.assignment.topic_partitions
+                for partition in topic.partitions
+            ),
+        )
+        for one in group.members
+    )
+    return Group(group.group_id, group.group_state, group.assignor_name, members, is_share=True)
 
 
 def _classic(group: DescribedGroup) -> Group:

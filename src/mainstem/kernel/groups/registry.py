@@ -187,8 +187,6 @@ class Groups:
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         group = self._groups.get(group_id)
-        if self._is_share(group_id):
-            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
         if isinstance(group, ConsumerGroup):
             group.check_fetch(member_id, epoch)
 
