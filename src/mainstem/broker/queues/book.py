@@ -12,6 +12,7 @@ from mainstem.broker.queues.deltas import (
     Delivering,
     ExchangeGone,
     ExchangeMade,
+    Expiring,
     LaneState,
     NamespaceAdded,
     NamespaceGone,
@@ -172,6 +173,11 @@ class AckBook:
                 lane = self._book.lanes.get(partition_id)
                 if lane is not None:
                     lane.replay_state(delta)
+            case Expiring(partition_ids):
+                for partition_id in partition_ids:
+                    lane = self._book.lanes.get(partition_id)
+                    if lane is not None:
+                        lane.expiring = True
 
     def dump(self) -> Iterator[AckDelta]:
         for lane in list(self._book.lanes.values()):

@@ -67,6 +67,8 @@ class Around(NamespacesAround, Protocol):
         headers: Mapping[str, object] | None = None,
     ) -> Route: ...
 
+    def watch_expiry(self, lanes: tuple[QueueLane, ...]) -> None: ...
+
 
 class Gathers(Protocol):
     """For this turn, or for a transaction."""
@@ -220,6 +222,8 @@ class Delays:
         """Places for them where they go, and none any more here, in one frame."""
         route = self._destination(headers)
         before = {to: to.partition.next_offset for to in route.lanes(0)} if route else {}
+        if headers.get("expires") is not None:
+            self._around.watch_expiry(tuple(before))
         since: Headers = (*body.overlay, ("since", self._clock.now_ms().to_bytes(8, "big")))
         entries: list[Entry] = [body.link_to(to, stop - first, since) for to in before]
         acked = Acked(((lane.partition.id, ((first, stop),)),))

@@ -107,9 +107,16 @@ class LaneState(msgspec.Struct, array_like=True, tag=3, frozen=True):
     acked: Ranges
     delivered_upto: int
     failed: tuple[tuple[int, int], ...] = ()
+    expiring: bool = False
 
 
-AckDelta = Acked | Delivering | LaneState
+class Expiring(msgspec.Struct, array_like=True, tag=4, frozen=True):
+    """Messages with a time to live of their own come to these lanes, from now on."""
+
+    partition_ids: tuple[int, ...]
+
+
+AckDelta = Acked | Delivering | LaneState | Expiring
 
 
 class Held(msgspec.Struct, array_like=True, tag=1, frozen=True):

@@ -19,6 +19,7 @@ class QueueLane:
 
     __slots__ = (
         "delivered_upto",
+        "expiring",
         "index",
         "loading",
         "looked_upto",
@@ -35,6 +36,7 @@ class QueueLane:
         self.state = Lane()
         self.reader = LaneReader(source, partition)
         self.delivered_upto = 0
+        self.expiring = False  # some messages may have a time to live of their own, and the disk knows
         self.wanted = False  # somebody consumes
         self.looked_upto = 0  # below, messages were there when nobody took them: they may be too old
         self.loading: asyncio.Future[None] | None = None  # batches, from the disk
@@ -61,6 +63,7 @@ class QueueLane:
 
     def replay_state(self, saved: LaneState) -> None:
         self.delivered_upto = max(self.delivered_upto, saved.delivered_upto)
+        self.expiring = self.expiring or saved.expiring
         self.state.restore(saved.floor, saved.acked, self.delivered_upto, dict(saved.failed))
         self.trim(self.state.floor)
 
@@ -75,7 +78,7 @@ class QueueLane:
     def saved(self) -> LaneState | None:
         """None if it is as new."""
         state = self.state
-        if not state.floor and not self.delivered_upto:
+        if not state.floor and not self.delivered_upto and not self.expiring:
             return None
         return LaneState(
             self.partition.id,
@@ -83,6 +86,7 @@ class QueueLane:
             tuple(state.acked()),
             self.delivered_upto,
             tuple(state.failed().items()),
+            self.expiring,
         )
 
     def trim(self, floor: int) -> None:

@@ -16,7 +16,7 @@ from mainstem.broker.queues.care import QueueCare
 from mainstem.broker.queues.dead_letters import DeadLetters, Grave
 from mainstem.broker.queues.delays import LANES as DELAY_LANES
 from mainstem.broker.queues.delays import DelayBook, Delays
-from mainstem.broker.queues.deltas import QueueMade
+from mainstem.broker.queues.deltas import Expiring, QueueMade
 from mainstem.broker.queues.gathering import Gathered, Gatherer
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
@@ -25,7 +25,7 @@ from mainstem.broker.queues.route import Route
 from mainstem.broker.queues.spec import QueueOptions, QueueSpec
 from mainstem.broker.queues.topology import Topology
 from mainstem.broker.queues.work import Work
-from mainstem.broker.store import Store
+from mainstem.broker.store import Section, Store
 from mainstem.broker.topics import Topics
 from mainstem.kernel.log.log import Log
 from mainstem.model.errors import DiskFull, MainstemError
@@ -79,7 +79,7 @@ class Queues:
         self.acks = AckKeeper(store)
         self._gatherer = Gatherer(self.log, self._clock.now_ms, self.acks.flush)
         self._gatherer.on_room = self._set_blocked
-        self._gatherer.on_expiring = self._watch_expiry
+        self._gatherer.on_expiring = self.watch_expiry
         self._dead = DeadLetters(store, self._clock, self, self.acks.flush)
         self._care = QueueCare(self._clock, self._delete)
         self.topology.on_made = self._care.take_on
@@ -87,6 +87,7 @@ class Queues:
         for queue in self.book.queues.values():
             for lane in queue.lanes:
                 lane.settle()
+                queue.may_expire = queue.may_expire or lane.expiring
             self._care.take_on(queue)
         self.delays = Delays(store, self.delay_book, self._clock, self)
         self.delays.use(await self._delay_queue())
@@ -166,7 +167,7 @@ class Queues:
         return self._care.sizes.known_bytes(queue) if queue.options.max_bytes is not None else None
 
     def transaction(self) -> Work:
-        return Work(self._store, self._clock.now_ms, self._gatherer.flush)
+        return Work(self._store, self._clock.now_ms, self._gatherer.flush, self.watch_expiry)
 
     def _set_blocked(self, why: str | None) -> None:
         if why == self.blocked:
@@ -201,12 +202,21 @@ class Queues:
                 return read(raw)
         return None
 
-    def _watch_expiry(self, lanes: tuple[QueueLane, ...]) -> None:
+    def watch_expiry(self, lanes: tuple[QueueLane, ...]) -> None:
+        """Messages with a time to live of their own are about to come there."""
+        new = []
         for lane in lanes:
             queue = self.book.queue_of(lane)
-            if queue is not None and not queue.may_expire:
+            if queue is None or queue.namespace == DELAYS_NAMESPACE:
+                continue  # theirs begins when they are due
+            if not lane.expiring:
+                lane.expiring = True
+                new.append(lane.partition.id)
+            if not queue.may_expire:
                 queue.may_expire = True
                 self._care.take_on(queue)
+        if new:  # or nobody would look at them after a restart
+            self._store.append(Section.ACKS, Expiring(tuple(new)), lambda _: None)
 
     # --- for queues (Host) -----------------------------------------------------------------------
 

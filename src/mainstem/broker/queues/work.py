@@ -17,9 +17,16 @@ from mainstem.kernel.log.entries import Entry, LinkEntry
 class Work:
     """Gathers until `commit`. Whoever drops it instead has changed nothing."""
 
-    def __init__(self, store: Store, now_ms: Callable[[], int], flush: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        now_ms: Callable[[], int],
+        flush: Callable[[], None],
+        on_expiring: Callable[[tuple[QueueLane, ...]], None],
+    ) -> None:
         self._store = store
         self._flush = flush
+        self._on_expiring = on_expiring
         self._gathering = Gathering(now_ms)
         self._acks: dict[QueueLane, list[tuple[int, int]]] = {}
 
@@ -37,6 +44,8 @@ class Work:
         entries: list[Entry] = []
         later: list[tuple[Callable[[Held], None], Held]] = []
         for group in groups:
+            if group.expiring:
+                self._on_expiring(group.lanes)
             shift = len(entries) + (1 if self._acks else 0)
             if group.on_held is not None:
                 later.append((group.on_held, group.held()))
