@@ -48,7 +48,7 @@ def judge(ledger: QueueLedger, layout: Layout, left: Mapping[str, int]) -> Verdi
                 gone = (queue, name) in missing
                 checks["present"](not gone, lambda: f"{name} is lost from {queue}")  # noqa: B023
     _judge_fan_out(ledger, last, left, checks["fan-out"])
-    _judge_works(ledger, last, left, checks["transactions"])
+    _judge_works(ledger, layout, last, left, checks["transactions"])
     _judge_dead(ledger, layout, last, left, checks["dead letters"])
     _judge_sessions(ledger, checks["clients"])
     checks["whole"].wrong.extend(ledger.damaged)
@@ -191,12 +191,17 @@ def _judge_fan_out(
 
 def _judge_works(
     ledger: QueueLedger,
+    layout: Layout,
     last: Mapping[str, Mapping[Name, Delivery]],
     left: Mapping[str, int],
     whole: Check,
 ) -> None:
     for work in ledger.works:
-        places = [(name, queue) for name in work.names for queue in ledger.sent[name].queues]
+        places = [
+            (name, layout.dead_letters[queue] if queue in layout.unattended else queue)
+            for name in work.names
+            for queue in ledger.sent[name].queues
+        ]
         sources = [one.queue for one in work.taken]
         if not places or any(queue in left for queue in [*sources, *(queue for _, queue in places)]):
             continue

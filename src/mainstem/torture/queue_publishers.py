@@ -26,6 +26,7 @@ class Way:
     queues: tuple[str, ...]
     priorities: int = 0
     longest_delay_ms: int = 0
+    ttl_ms: int = 0  # of each message; 0: none
 
 
 class Publishing(QueueClient):
@@ -49,6 +50,7 @@ class Publishing(QueueClient):
             delivery_mode=2,
             priority=priority if way.priorities else None,
             headers={"x-delay": delay_ms} if delay_ms else None,
+            expiration=str(way.ttl_ms) if way.ttl_ms else None,
         )
         body = value_of(*name, chance.randrange(LARGEST_BYTES))
         # What is held back finds its queues later: it cannot be returned.

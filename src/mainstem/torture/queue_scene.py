@@ -26,7 +26,9 @@ STILL_S = 0.3  # without a delivery: nothing more is on its way
 LOST_S = 5.0  # without a delivery, while something is missing: it will not come any more
 
 DIRECT, ALL, LATER = "direct", "all", "later"  # exchanges
-PLAIN, URGENT, STRICT, BRIEF, DEAD, DUE = "plain", "urgent", "strict", "brief", "dead", "due"
+PLAIN, URGENT, STRICT, DEAD, DUE = "plain", "urgent", "strict", "dead", "due"
+# Nobody takes from these: messages expire, by their own time to live or by the queue's.
+MORTAL, BRIEF = "mortal", "brief"
 COPIES = ("copy-a", "copy-b", "copy-c")
 IN, OUTS = "in", ("out-a", "out-b")
 # Others are always emptied: what is in them says where a message has gone to.
@@ -68,10 +70,10 @@ class QueueScene:
     def _make_layout(self) -> Layout:
         name = self._name
         return Layout(
-            self._named(PLAIN, URGENT, STRICT, BRIEF, DEAD, DUE, *COPIES, IN, *OUTS),
+            self._named(PLAIN, URGENT, STRICT, MORTAL, BRIEF, DEAD, DUE, *COPIES, IN, *OUTS),
             ordered=frozenset(self._named(PLAIN, URGENT, STRICT, *COPIES, IN)),
-            dead_letters={name(STRICT): name(DEAD), name(BRIEF): name(DEAD)},
-            unattended=frozenset(self._named(BRIEF)),
+            dead_letters=dict.fromkeys(self._named(STRICT, MORTAL, BRIEF), name(DEAD)),
+            unattended=frozenset(self._named(MORTAL, BRIEF)),
         )
 
     def _make_queues(self, line: Line) -> None:
@@ -81,6 +83,7 @@ class QueueScene:
             name(URGENT): {"x-max-priority": PRIORITIES},
             name(COPIES[1]): {"x-queue-type": "quorum"},
             name(STRICT): to_the_dead,
+            name(MORTAL): to_the_dead,
             name(BRIEF): {**to_the_dead, "x-message-ttl": TTL_MS},
         }
         for queue in self.layout.queues:
@@ -100,7 +103,7 @@ class QueueScene:
                     callback=done,
                 )
             )
-        bound = {DIRECT: (PLAIN, URGENT, STRICT, BRIEF), ALL: COPIES, LATER: (DUE,)}
+        bound = {DIRECT: (PLAIN, URGENT, STRICT, MORTAL, BRIEF), ALL: COPIES, LATER: (DUE,)}
         for exchange, queues in bound.items():
             for queue in self._named(*queues):
                 line.ask(lambda done: channel.queue_bind(queue, name(exchange), queue, callback=done))  # noqa: B023
@@ -112,6 +115,7 @@ class QueueScene:
             return Way(name(exchange), name(queue), (name(queue),), **more)
 
         plain, urgent = way(DIRECT, PLAIN), way(DIRECT, URGENT, priorities=PRIORITIES)
+        mortal = way(DIRECT, MORTAL, ttl_ms=TTL_MS)
         later = way(LATER, DUE, longest_delay_ms=LONGEST_DELAY_MS)
         copies = Way(name(ALL), "", self._named(*COPIES))
         into = Way("", name(IN), self._named(IN))
@@ -121,11 +125,11 @@ class QueueScene:
 
         return [
             Publisher("one", [plain, urgent], house, own()),
-            Publisher("two", [way(DIRECT, STRICT), way(DIRECT, BRIEF)], house, own()),
+            Publisher("two", [way(DIRECT, STRICT), way(DIRECT, BRIEF), mortal], house, own()),
             Publisher("three", [copies, plain], house, own()),
             Publisher("four", [later], house, own()),
             Publisher("five", [into], house, own()),
-            TransactionalPublisher("six", [plain, urgent, copies, into, later], house, own()),
+            TransactionalPublisher("six", [plain, urgent, copies, into, later, mortal], house, own()),
         ]
 
     def _make_consumers(self, house: House) -> list[Consuming]:

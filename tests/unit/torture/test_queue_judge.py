@@ -311,6 +311,16 @@ def test_a_transaction_that_was_rolled_back_shows_nothing(history: History) -> N
     assert history.broken() == {"transactions"}
 
 
+def test_a_message_of_a_transaction_that_expired_was_there(history: History) -> None:
+    history.sent(10, "out")
+    history.sent(11, "brief")
+    history.ledger.works.append(Work([("writer", 10), ("writer", 11)], [], Outcome.COMMITTED))
+    history.came("out", 10, 103.0)
+    assert history.broken() == {"present", "transactions", "dead letters"}
+    history.came("dead", 11, 103.0, deaths=(("brief", "expired", 1),))
+    assert history.broken() == set()
+
+
 # --- clients -----------------------------------------------------------------------------------
 
 
