@@ -269,6 +269,8 @@ def test_what_a_member_does_not_hold_it_cannot_acknowledge(wire, sharers):
         [(0, 1, [ACCEPT]), (1, 2, [ACCEPT])],
         [(2, 2, [ACCEPT]), (0, 0, [ACCEPT])],
         [(0, 2**63 - 1, [ACCEPT, ACCEPT])],
+        [(0, 99_999, [ACCEPT] * 100_000)],
+        [(number, number, [ACCEPT]) for number in range(20_000)],
     ],
 )
 def test_acknowledgements_without_sense_change_nothing(wire, sharer, acks):

@@ -239,6 +239,25 @@ def test_scattered_records_are_read_without_what_lies_between(tmp_path):
     play(tmp_path, act)
 
 
+def test_offsets_without_a_record_are_passed_over_for_good(tmp_path):
+    async def before(broker: Broker) -> None:
+        partition = await begin(broker, "a")
+        partition.next_offset += 5  # as compaction leaves it, or a power cut
+        await publish(broker, partition, "b")
+        assert await lent(broker) == [Lent(0, 1, 1), Lent(6, 7, 1)]
+        await ack(broker, 0, 1)
+        await ack(broker, 6, 7)
+        partition.next_offset += 5
+        await publish(broker, partition, "c")
+
+    async def after(broker: Broker) -> None:
+        (lane,) = broker.share_book.groups["g"].values()
+        assert lane.floor == 7
+        assert await lent(broker) == [Lent(12, 13, 1)]
+
+    play(tmp_path, before, after)
+
+
 def test_what_was_never_read_cannot_be_acknowledged(tmp_path):
     async def act(broker: Broker) -> None:
         await begin(broker, "a")

@@ -8,12 +8,13 @@ from mainstem.broker.shares.book import ShareBook
 from mainstem.broker.shares.deltas import ShareDelta
 from mainstem.broker.shares.reading import Wanted
 from mainstem.broker.shares.sessions import CLOSE_EPOCH, OPEN_EPOCH, Key, ShareSession
-from mainstem.broker.shares.settings import GROUP_CONFIGS, ShareSettings
+from mainstem.broker.shares.settings import GROUP_CONFIGS, MOST_LOCKS, ShareSettings
 from mainstem.broker.shares.shares import Acknowledgement, Delivered, Shares, Verdict
 
 __all__ = [
     "CLOSE_EPOCH",
     "GROUP_CONFIGS",
+    "MOST_LOCKS",
     "OPEN_EPOCH",
     "Acknowledgement",
     "Delivered",

@@ -19,7 +19,7 @@ MAX_EPOCH = 2**31 - 1
 # Of all groups together. One that was not used for so long makes room.
 MAX_SESSIONS = 2000
 IDLE_MS = 120_000
-MAX_PARTITIONS = 100_000  # of a session
+MAX_PARTITIONS = 20_000  # of a session: all of them are looked at with each fetch
 
 Key: TypeAlias = tuple[bytes, int]  # topic id, partition
 

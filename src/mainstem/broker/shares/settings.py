@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from mainstem.broker.options import BrokerOptions
 from mainstem.model.errors import InvalidConfig
 
-DAY_MS = 86_400_000
+MOST_LOCKS = 10_000  # of a partition, whatever is set
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,12}")
 _DURATION = re.compile(
     r"by_duration:P(?:(?P<days>\d{1,9})D)?"
@@ -105,7 +105,7 @@ _ROWS = (
         "group_share_max_locks",
         "group.share.partition.max.record.locks",
         "Most records of a partition that members have at a time.",
-        _number(100, 10_000),
+        _number(100, MOST_LOCKS),
     ),
     GroupConfig(
         "share.auto.offset.reset",

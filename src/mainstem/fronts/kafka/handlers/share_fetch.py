@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 from mainstem.broker.partition import Partition
 from mainstem.broker.shares import (
     CLOSE_EPOCH,
+    MOST_LOCKS,
     OPEN_EPOCH,
     Acknowledgement,
     Delivered,
@@ -20,6 +21,7 @@ from mainstem.broker.shares import (
 from mainstem.fronts.kafka.codes import code_of, text_of
 from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import InvalidRequest, InvalidShareSessionEpoch, MainstemError
 from mainstem.wire.kafka.share_fetch import (
     AcknowledgementBatch,
@@ -221,22 +223,29 @@ async def _acknowledge(
     """Each partition for itself; one wait for the disk."""
     results: Errors = {}
     waits: list[asyncio.Future[None]] = []
+    slices = Slices()
     for key, batches in acks.items():
         results[key] = None
         try:
             partition = _partition(request, key)
+            if len(batches) > MOST_LOCKS:
+                raise InvalidRequest(f"{len(batches)} acknowledgements; nobody holds so many records")
             judged = [_judged(batch, may_renew) for batch in batches]
             done = request.broker.shares.acknowledge(group, member, partition, judged)
             if done is not None:
                 waits.append(done)
         except MainstemError as error:
             results[key] = error
+        if slices.used_up():
+            await slices.rest()
     for wait in waits:
         await wait
     return results
 
 
 def _judged(batch: AcknowledgementBatch, may_renew: bool) -> Acknowledgement:
+    if len(batch.acknowledge_types) > MOST_LOCKS:
+        raise InvalidRequest(f"{len(batch.acknowledge_types)} types; nobody holds so many records")
     kinds = set(batch.acknowledge_types)
     if not kinds <= VERDICTS.keys() or (RENEW in kinds and not may_renew):
         raise InvalidRequest(f"acknowledge types {sorted(kinds)} at offset {batch.first_offset}")
