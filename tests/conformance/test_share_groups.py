@@ -189,6 +189,25 @@ def test_closing_a_session_gives_back_what_was_held(wire, sharers):
     assert second.fetch() == [(1, "b", 2)]
 
 
+def test_a_member_whose_connection_goes_gives_back_what_it_held(wire, sharers):
+    first, second = sharers(), sharers()
+    wire.produce(first.topic, batch(["a"]))
+    first.fetch()
+    first.wire.__exit__()
+    assert second.fetch(max_wait_ms=20_000) == [(0, "a", 2)]
+
+
+def test_a_member_that_went_on_over_another_connection_keeps_what_it_holds(wire, address, sharers):
+    first, second = sharers(), sharers()
+    wire.produce(first.topic, batch(["a"]))
+    first.fetch()
+    older, first.wire = first.wire, Wire(address)
+    first.fetch()
+    older.__exit__()
+    assert second.fetch(max_wait_ms=200) == []
+    assert first.acknowledge((0, 0, [ACCEPT])) == 0
+
+
 def test_a_member_that_leaves_gives_back_what_it_held(wire, sharers):
     first, second = sharers(), sharers()
     wire.produce(first.topic, batch(["a"]))

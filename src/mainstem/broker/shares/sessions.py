@@ -27,6 +27,7 @@ Key: TypeAlias = tuple[bytes, int]  # topic id, partition
 @dataclass(slots=True)
 class ShareSession:
     epoch: int = 1  # the next request must have it
+    owner: object = None  # the connection that opened it
     used_ms: int = 0
     turn: int = 0  # which partition is looked at first, so that each gets its turn
     partitions: dict[Key, None] = field(default_factory=dict)
@@ -67,6 +68,10 @@ class ShareSessions:
         session.epoch = epoch + 1 if epoch < MAX_EPOCH else 1
         session.used_ms = now_ms
         return session
+
+    def owner(self, group: str, member: str) -> object:
+        session = self._sessions.get((group, member))
+        return None if session is None else session.owner
 
     def remove(self, group: str, member: str) -> None:
         self._sessions.pop((group, member), None)

@@ -277,6 +277,11 @@ class Shares:
         with suppress(DiskFull):  # it comes back after a restart too, only the counts are lower
             self._settle(group, settled)
 
+    def abandoned(self, group: str, member: str, owner: object) -> None:
+        """The connection that opened the session is gone; the member may have another by now."""
+        if self.sessions.owner(group, member) is owner:
+            self.release(group, member)
+
     # --- time --------------------------------------------------------------------------------------
 
     def _arm(self) -> None:

@@ -135,6 +135,10 @@ class KafkaServer:
         self._per_peer[host] -= 1
         if not self._per_peer[host]:
             del self._per_peer[host]
+        session = connection.session
+        if session.share_members and not self._stopping:
+            for group, member in session.share_members:
+                self.listener.broker.shares.abandoned(group, member, session)
 
     def _patience_ms(self) -> int:
         """How long a client may leave its answers unread: not long once those fill the memory for them."""

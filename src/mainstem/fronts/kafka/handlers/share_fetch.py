@@ -66,6 +66,7 @@ async def fetch(request: Request, message: ShareFetchRequest) -> ShareFetchRespo
         if acks and epoch == OPEN_EPOCH:
             raise InvalidRequest("there is nothing to acknowledge in a new session")
         session = shares.sessions.use(group, member, epoch, request.broker.clock.monotonic_ms())
+        _note_owner(request, session, group, member)
         session.change(
             (
                 (topic.topic_id, one.partition_index)
@@ -85,7 +86,7 @@ async def fetch(request: Request, message: ShareFetchRequest) -> ShareFetchRespo
     delivered: dict[Key, Delivered] = {}
     errors: Errors = {}
     if epoch == CLOSE_EPOCH:
-        shares.release(group, member)
+        _close(request, group, member)
     elif message.max_records > 0 and message.max_bytes > 0 and not message.is_renew_ack:
         partitions = _partitions(request, session, errors)
         # Who is to hear of something is not kept waiting for records.
@@ -109,6 +110,19 @@ async def fetch(request: Request, message: ShareFetchRequest) -> ShareFetchRespo
             for topic_id, partitions in _by_topic(answer).items()
         ],
     )
+
+
+def _note_owner(request: Request, session: ShareSession, group: str, member: str) -> None:
+    """The last connection that fetched: with it goes what the member holds."""
+    if session.owner is not request.session:
+        session.owner = request.session
+        request.session.share_members = {*(request.session.share_members or ()), (group, member)}
+
+
+def _close(request: Request, group: str, member: str) -> None:
+    request.broker.shares.release(group, member)
+    if request.session.share_members is not None:
+        request.session.share_members.discard((group, member))
 
 
 def _max_bytes(request: Request, asked: int) -> int:
@@ -167,7 +181,7 @@ async def acknowledge(request: Request, message: ShareAcknowledgeRequest) -> Sha
         return ShareAcknowledgeResponse(error_code=code_of(error), error_message=text_of(error))
     acked = await _acknowledge(request, group, member, acks, message.is_renew_ack)
     if epoch == CLOSE_EPOCH:
-        shares.release(group, member)
+        _close(request, group, member)
     answer = [
         (
             key,
