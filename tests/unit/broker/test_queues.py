@@ -17,6 +17,7 @@ from mainstem.model.errors import (
     QueueInUse,
     QueueLocked,
     QueueNotEmpty,
+    UnknownNamespace,
     UnknownQueue,
 )
 
@@ -353,5 +354,65 @@ def test_a_message_that_expires_goes_from_a_queue_without_consumers(tmp_path: Pa
         assert queue.ready == 0
         found = await dead.get()
         assert found is not None, "it does not expire again where it came to"
+
+    run(tmp_path, act)
+
+
+def test_delayed_messages_leave_the_log_once_they_were_published(tmp_path: Path) -> None:
+    async def first(queues: Queues, ns: Namespace) -> None:
+        queue = await declare(queues, ns, "work")
+        for body in (b"a", b"b", b"c"):
+            add(queues.gather_delayed(queues.now_ms() + 5), body, "work")
+        add(queues.gather_delayed(1 << 62), b"in the year 9999", "work")
+        await on_disk(queues)
+        await eventually(lambda: queue.ready == 3)
+        lane = next(lane for lane in queues.book.lanes.values() if lane.index == 0 and lane.state.end == 3)
+        await eventually(lambda: lane.state.floor == 3 or lane.partition.log_start == 3)
+
+    async def second(queues: Queues, ns: Namespace) -> None:
+        assert ns.queues["work"].ready == 3
+        (left,) = await queues.delays.pending(10)
+        assert left.size == len(b"in the year 9999")
+
+    run(tmp_path, first, second)
+
+
+def test_a_message_that_cannot_be_written_does_not_harm_others(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        for name in ("one", "two", "three"):
+            await declare(queues, ns, name)
+        for name in ("one", "two"):
+            await queues.topology.bind(ns, "amq.fanout", Target("queue", name), "", {})
+        add(queues.gather(queues.route(ns, "amq.fanout", ("",))), b"x" * (65 << 20))
+        add(queues.gather(queues.route(ns, "", ("three",))), b"small")
+        told: list[str] = []
+        queues.after_disk(lambda: told.append("written"), lambda: told.append("refused"))
+        await eventually(lambda: bool(told))
+        assert told == ["refused"]
+        assert await take_all(ns.queues["three"]) == [b"small"]
+        await publish(queues, ns, "one", b"next")
+        assert await take_all(ns.queues["one"]) == [b"next"]
+
+    run(tmp_path, act)
+
+
+def test_a_namespace_that_was_deleted_spoils_no_route_of_its_successor(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        old = await queues.topology.add_namespace("shop")
+        await queues.topology.drop_namespace("shop")
+        new = await queues.topology.add_namespace("shop")
+        await declare(queues, new, "work")
+        with pytest.raises(UnknownNamespace):
+            queues.route(old, "", ("work",))
+        assert queues.route(new, "", ("work",)).queues
+
+    run(tmp_path, act)
+
+
+def test_many_expired_messages_go_in_turns(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queue = await declare(queues, ns, "short", message_ttl_ms=1)
+        await publish(queues, ns, "short", *(b"%d" % number for number in range(20_000)))
+        await eventually(lambda: not queue.ready and not queue.unacked)
 
     run(tmp_path, act)

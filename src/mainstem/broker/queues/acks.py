@@ -44,7 +44,8 @@ class AckKeeper:
         if not self._pending:
             return
         try:
-            self._store.log.check_room(64 * len(self._pending), frees_space=True)
+            needed = sum(64 + 20 * len(ranges) for ranges in self._pending.values())
+            self._store.log.check_room(needed, frees_space=True)
         except DiskFull:  # even the reserve is used up: they wait, in memory
             self._timer = self._loop.call_later(PATIENCE_S, self.flush)
             return
@@ -73,5 +74,6 @@ class AckKeeper:
                 lane.marking = None
 
             delta = Delivering(lane.partition.id, upto)
-            lane.marking = self._store.commit(Section.ACKS, delta, essential=True, then=on_disk)
+            # Only what is delivered can be acknowledged, and then deleted.
+            lane.marking = self._store.commit(Section.ACKS, delta, frees_space=True, then=on_disk)
         return lane.marking

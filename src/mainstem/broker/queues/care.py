@@ -48,7 +48,7 @@ class QueueCare:
             try:
                 extra = self.sizes.too_many(queue, options.max_bytes)
             except Waits as wait:
-                wait.until.add_done_callback(lambda _: queue.wake())
+                wait.until.add_done_callback(queue.look_again)
                 return
             if extra:
                 queue.drop_head(extra)
@@ -62,7 +62,7 @@ class QueueCare:
         try:
             due_ms = queue.drop_expired()
         except Waits as wait:
-            wait.until.add_done_callback(lambda _: queue.wake())
+            wait.until.add_done_callback(queue.look_again)
             return
         if due_ms is not None:
             wait_s = min(max(due_ms - self._clock.now_ms(), 0) / 1000 + 0.001, MAX_SLEEP_S)

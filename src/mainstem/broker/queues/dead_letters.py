@@ -37,6 +37,11 @@ PATIENCE_S = 1.0
 # Runs of messages that are buried before others have their turn.
 AT_ONCE = 32
 
+# Looked at, one by one, for being alike.
+MOST_ALIKE = 512
+# Of an exchange or key, in bytes: its size is written in one.
+LONGEST_NAME = 255
+
 # queue, reason, how often, first time in ms, exchange, routing keys, its time to live if that was its own
 Death = list[Any]
 
@@ -57,6 +62,8 @@ class Around(Protocol):
     def find_namespace(self, name: str) -> Namespace | None: ...
 
     def headers_of(self, headers: Mapping[str, bytes | None]) -> Mapping[str, object] | None: ...
+
+    def priority_of(self, headers: Mapping[str, bytes | None]) -> int: ...
 
 
 class DeadLetters:
@@ -92,9 +99,6 @@ class DeadLetters:
 
     async def _work(self) -> None:
         while self._graves:
-            self._in_a_row += 1
-            if self._in_a_row % AT_ONCE == 0:
-                await asyncio.sleep(0)  # others have their turn
             grave = self._graves.popleft()
             try:
                 await self._bury(grave)
@@ -112,6 +116,9 @@ class DeadLetters:
     async def _bury(self, grave: Grave) -> None:
         first = grave.first
         while first < grave.stop and self._is_there(grave.queue):
+            self._in_a_row += 1
+            if self._in_a_row % AT_ONCE == 0:
+                await asyncio.sleep(0)  # others have their turn
             if grave.lane.state.is_acked(first):  # before the disk was full, and it was tried again
                 first += 1
                 continue
@@ -142,17 +149,23 @@ class DeadLetters:
         """Those from `first` on that lie in one body and go the same way; where the rest begins."""
         at = first - batch.base_offset
         headers = batch.headers(at)
-        alike = _fate(headers)
-        until = first + 1
-        while until < stop and _fate(batch.headers(until - batch.base_offset)) == alike:
+        alike = self._fate(headers)
+        until, stop = first + 1, min(stop, first + MOST_ALIKE)
+        while until < stop and self._fate(batch.headers(until - batch.base_offset)) == alike:
             until += 1
         while True:
             body, upto = await find_body(self._store, grave.lane, first, until)
             try:
                 self._commit(grave, first, upto, body, batch.came_ms(at, headers), headers)
             except BodyGone:  # a merge moved it just now
+                await asyncio.sleep(0)
                 continue
             return upto
+
+    def _fate(self, headers: dict[str, bytes | None]) -> tuple[object, ...]:
+        """Messages that agree in this become the same kind of dead letter."""
+        names = ("route", "dead", "keys", "expires", "since")
+        return (*(headers.get(name) for name in names), self._around.priority_of(headers))
 
     def _commit(
         self, grave: Grave, first: int, stop: int, body: Body, came_ms: int, headers: dict[str, bytes | None]
@@ -166,13 +179,15 @@ class DeadLetters:
         history = _history(headers)
         deaths = died(history, [queue.name, grave.reason, 1, now_ms, exchange, keys, ttl])
         new_keys = keys if options.dead_letter_key is None else [options.dead_letter_key]
+        # Without an exchange for them, because a policy has gone since, they are just done with.
         names = self._destinations(queue, new_keys, headers, deaths)
         overlay: Headers = (
             *(header for header in body.overlay if header[0] not in _REPLACED),
-            *_new_headers(queue, new_keys[0], deaths, now_ms),
+            *(_new_headers(queue, new_keys[0], deaths, now_ms) if names else ()),
         )
         count = stop - first
-        lanes = [found.lanes[min(lane.index, len(found.lanes) - 1)] for found in names]
+        priority = self._around.priority_of(headers)
+        lanes = [found.lanes[min(priority, len(found.lanes) - 1)] for found in names]
         before = [target_lane.partition.next_offset for target_lane in lanes]
         entries: list[Entry] = [body.link_to(target_lane, count, overlay) for target_lane in lanes]
         acked = Acked(((lane.partition.id, ((first, stop),)),))
@@ -208,7 +223,9 @@ class DeadLetters:
         namespace = self._around.find_namespace(queue.namespace)
         if namespace is None:
             return []
-        exchange = queue.options.dead_letter_exchange or ""
+        exchange = queue.options.dead_letter_exchange
+        if exchange is None or len(exchange.encode()) > LONGEST_NAME or len(keys[0].encode()) > LONGEST_NAME:
+            return []
         try:
             names = namespace.router.route(exchange, keys, self._around.headers_of(headers))
         except UnknownExchange:
@@ -227,11 +244,6 @@ def _new_headers(queue: Queue, key: str, deaths: list[Death], now_ms: int) -> He
 
 def _holding(batches: list[OpenBatch], offset: int) -> OpenBatch | None:
     return next((one for one in batches if one.base_offset <= offset < one.stop), None)
-
-
-def _fate(headers: dict[str, bytes | None]) -> tuple[bytes | None, ...]:
-    """Messages that agree in this become the same kind of dead letter."""
-    return tuple(headers.get(name) for name in ("route", "dead", "keys", "expires", "since"))
 
 
 def _history(headers: dict[str, bytes | None]) -> list[Death]:

@@ -38,6 +38,8 @@ HORIZONS_MS = (60 * SECOND_MS, 3600 * SECOND_MS, 86_400 * SECOND_MS, 30 * 86_400
 LANES = len(HORIZONS_MS) + 1
 # In a timer's id: the number of the lane in the lowest bits, the offset above.
 _LANE_BITS = 3
+# No time is later than this: the year 9999. What is on disk already must not be able to fail.
+LATEST_MS = 253_402_300_799_999
 AT_ONCE = 1000
 # Runs of messages that are published before others have their turn.
 RUNS_AT_ONCE = 32
@@ -87,9 +89,9 @@ class DelayBook:
         match delta:
             case Held(lane, base, due_ms):
                 for offset, at_ms in enumerate(due_ms, base):
-                    self.timers.add(at_ms, offset << _LANE_BITS | lane)
+                    self.timers.add(min(at_ms, LATEST_MS), offset << _LANE_BITS | lane)
             case HeldMany(ids, due_ms):
-                self.timers.restore(Part(list(ids), list(due_ms)))
+                self.timers.restore(Part(list(ids), [min(at_ms, LATEST_MS) for at_ms in due_ms]))
 
     def dump(self) -> Iterator[DelayDelta]:
         yield self._dump_overdue()
@@ -134,6 +136,7 @@ class Delays:
         """Where to put one message that is due at a time."""
         if self._route is None:
             raise AssertionError("delays are used before they are there")
+        due_ms = min(due_ms, LATEST_MS)
         ahead_ms = due_ms - self._clock.now_ms()
         lane = sum(ahead_ms > horizon_ms for horizon_ms in HORIZONS_MS)
         gathered = gatherer.gather(self._route, lane)
@@ -213,6 +216,7 @@ class Delays:
             try:
                 self._move(lane, first, upto, body, headers)
             except BodyGone:  # a merge moved it just now
+                await asyncio.sleep(0)
                 continue
             return upto - first
 
@@ -221,7 +225,8 @@ class Delays:
     ) -> None:
         """Places for them where they go, and none any more here, in one frame."""
         route = self._destination(headers)
-        before = {to: to.partition.next_offset for to in route.lanes(0)} if route else {}
+        lanes = route.lanes(self._around.priority_of(headers)) if route else ()
+        before = {to: to.partition.next_offset for to in lanes}
         if headers.get("expires") is not None:
             self._around.watch_expiry(tuple(before))
         since: Headers = (*body.overlay, ("since", self._clock.now_ms().to_bytes(8, "big")))
@@ -235,6 +240,7 @@ class Delays:
             for to, next_offset in before.items():
                 to.partition.next_offset = next_offset
             raise
+        lane.grow()
         lane.state.ack(first, stop)
         floor = lane.state.floor
 
@@ -292,13 +298,20 @@ class Delays:
 
     async def cancel(self, id: int) -> bool:
         """Never publish it; False if it is not pending (any more)."""
-        if self._queue is None or not self._timers.cancel(id):
+        if self._queue is None or id not in self._timers:
             return False
         lane = self._queue.lanes[id & (1 << _LANE_BITS) - 1]
         offset = id >> _LANE_BITS
         acked = Acked(((lane.partition.id, ((offset, offset + 1),)),))
+        # Journalled before it is forgotten: on a full disk it stays as it was.
+        done = self._store.commit(
+            Section.ACKS, acked, essential=True, frees_space=True, then=lambda: lane.trim(floor)
+        )
+        self._timers.cancel(id)
+        lane.grow()
         lane.state.ack(offset, offset + 1)
-        await self._store.commit(Section.ACKS, acked, essential=True)
+        floor = lane.state.floor
+        await done
         return True
 
     async def close(self) -> None:

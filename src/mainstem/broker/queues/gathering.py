@@ -22,8 +22,11 @@ from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.layout import LINK_BYTES, Link
 from mainstem.kernel.log.log import Log
 from mainstem.model.batch import BATCH_OVERHEAD
-from mainstem.model.errors import DiskFull
+from mainstem.model.errors import DiskFull, MainstemError
+from mainstem.model.logs import get_log
 from mainstem.model.records import finish_batch
+
+events = get_log(__name__)
 
 # A batch that is larger is ended, and another one begun: it is read as a whole.
 FULL_BYTES = 512 << 10
@@ -201,13 +204,27 @@ class Gatherer:
                     call()
                 return
             self.on_room(None)
+        whole = True
         for one in groups:
             self.messages += one.count
             if one.expiring:
                 self.on_expiring(one.lanes)
-            one.append_to(self._log)
+            whole = self._append(one) and whole
         if told:
-            self._log.append_delta(Section.NOTHING, b"", lambda _: _call_all(told))
+            calls = told if whole else refused
+            self._log.append_delta(Section.NOTHING, b"", lambda _: _call_all(calls))
+
+    def _append(self, group: Gathered) -> bool:
+        """False if the journal cannot take it: then it is nowhere, and the others are all the same."""
+        before = [lane.partition.next_offset for lane in group.lanes]
+        try:
+            group.append_to(self._log)
+        except MainstemError as error:
+            events.error("messages could not be written", count=group.count, error=error)
+            for lane, next_offset in zip(group.lanes, before, strict=True):
+                lane.partition.next_offset = next_offset
+            return False
+        return True
 
 
 def _call_all(calls: list[Callable[[], None]]) -> None:

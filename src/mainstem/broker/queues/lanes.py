@@ -78,12 +78,13 @@ class QueueLane:
     def saved(self) -> LaneState | None:
         """None if it is as new."""
         state = self.state
-        if not state.floor and not self.delivered_upto and not self.expiring:
+        acked = tuple(state.acked())
+        if not (state.floor or acked or self.delivered_upto or self.expiring):
             return None
         return LaneState(
             self.partition.id,
             state.floor,
-            tuple(state.acked()),
+            acked,
             self.delivered_upto,
             tuple(state.failed().items()),
             self.expiring,

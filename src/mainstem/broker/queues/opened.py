@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from typing import Protocol
 
@@ -81,6 +82,10 @@ class HasLog(Protocol):
     log: Log
 
 
+def _base_offset(opened: OpenBatch) -> int:
+    return opened.base_offset
+
+
 class LaneReader:
     """Opens batches of one partition in order; keeps those that are being read.
 
@@ -111,9 +116,10 @@ class LaneReader:
         return found
 
     def kept(self, offset: int) -> OpenBatch | None:
-        for opened in self._kept:
-            if opened.base_offset <= offset < opened.stop:
-                return opened
+        # They lie in order: of a queue that is fed slowly there may be thousands.
+        at = bisect_right(self._kept, offset, key=_base_offset) - 1
+        if at >= 0 and offset < self._kept[at].stop:
+            return self._kept[at]
         written = self._written
         while written:
             opened = written[0]

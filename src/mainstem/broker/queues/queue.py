@@ -29,6 +29,10 @@ events = get_log(__name__)
 MESSAGES_AT_ONCE = 1024
 BYTES_AT_ONCE = 256 << 10
 BYTES_PER_TURN = 2 << 20
+# Expired messages are dropped so many at a time; then it is the others' turn.
+EXPIRED_AT_ONCE = 8192
+# After something failed, it is tried again so much later.
+PATIENCE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -85,6 +89,9 @@ class Host(Protocol):
 
     def used(self, queue: Queue) -> None: ...
 
+    def a_turn(self) -> asyncio.Future[None]:
+        """Done when others had theirs."""
+
     def care_for(self, queue: Queue) -> None:
         """It was given out what could be: what is too much or too old goes."""
 
@@ -99,6 +106,7 @@ class Waits(Exception):
 class Queue:
     __slots__ = (
         "_closed",
+        "_dropped",
         "_exclusive",
         "_host",
         "_planned",
@@ -128,6 +136,7 @@ class Queue:
         self._exclusive: Taker | None = None
         self._planned = False
         self._closed = False
+        self._dropped = 0  # because they had expired
         self.may_expire = self.options.message_ttl_ms is not None
         self.expiry: asyncio.TimerHandle | None = None
         self.unused_timer: asyncio.TimerHandle | None = None
@@ -196,6 +205,7 @@ class Queue:
         if not len(self.sharing):
             for lane in self.lanes:
                 lane.wanted = False
+                lane.reader.forget()
             self._host.unused(self)
 
     def watch(self) -> None:
@@ -217,7 +227,7 @@ class Queue:
             if not self._give_out():
                 self.wake()
         except Waits as wait:
-            wait.until.add_done_callback(self._woken)
+            wait.until.add_done_callback(self.look_again)
             return
         if self.needs_care:
             for lane in self.lanes:
@@ -237,9 +247,16 @@ class Queue:
                 return False
         return True
 
-    def _woken(self, done: asyncio.Future[None]) -> None:
+    def look_again(self, done: asyncio.Future[None]) -> None:
+        """What had to wait for the disk need not wait any more; after a failure it is tried again."""
         if not done.cancelled() and done.exception() is None:
             self.wake()
+        else:
+            self.wake_later()
+
+    def wake_later(self) -> None:
+        if not self._closed:
+            asyncio.get_running_loop().call_later(PATIENCE_S, self.wake)
 
     def _feed(self, taker: Taker, count: int) -> int:
         """Hand out so many; what was found before something has to wait is handed out all the same."""
@@ -260,11 +277,14 @@ class Queue:
 
     def _next(self, count: int) -> Found | None:
         """The next messages, in flight from now on. Raises Waits."""
+        dropped_before = self._dropped
         for lane in self._grown():
             while lane.state.ready:
                 found = self._take(lane, count)
                 if found is not None:
                     return found
+                if self._dropped - dropped_before > EXPIRED_AT_ONCE:
+                    raise Waits(self._host.a_turn())
             lane.reader.forget()
         return None
 
@@ -314,6 +334,7 @@ class Queue:
         if expired:
             first = batch.base_offset + at
             lane.state.take(expired)
+            self._dropped += expired
             self.discard(lane, first, first + expired, "expired")
             return 0
         return count
@@ -321,8 +342,11 @@ class Queue:
     def drop_expired(self) -> int | None:
         """Bury what has expired at the front; when the next one will, in ms since 1970. Raises Waits."""
         soonest: int | None = None
+        dropped_before = self._dropped
         for lane in self._grown():
             while lane.state.ready:
+                if self._dropped - dropped_before > EXPIRED_AT_ONCE:
+                    raise Waits(self._host.a_turn())
                 first = lane.state.peek(1)[0].first
                 batch = self.opened(lane, first)
                 at = first - batch.base_offset
@@ -357,13 +381,14 @@ class Queue:
         held = self.lanes[lane]
         limit = self.options.delivery_limit
         if failed and limit is not None:
-            for offset in range(first, stop):
-                if held.state.attempts(offset) >= limit:
-                    self.discard(held, offset, offset + 1, "delivery_limit")
+            for run_first, run_stop, attempts in held.state.attempt_runs(first, stop):
+                if attempts >= limit:
+                    self.discard(held, run_first, run_stop, "delivery_limit")
                 else:
-                    held.state.give_back(offset, offset + 1)
+                    held.state.give_back(run_first, run_stop)
         else:
-            held.state.give_back(first, stop, failed)
+            # Who has no limit does not count: a million that come back would be a million numbers.
+            held.state.give_back(first, stop, failed and self.options.kind == "quorum")
         self.wake()
 
     def reject(self, lane: int, first: int, stop: int) -> None:

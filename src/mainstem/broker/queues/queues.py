@@ -28,7 +28,7 @@ from mainstem.broker.queues.work import Work
 from mainstem.broker.store import Section, Store
 from mainstem.broker.topics import Topics
 from mainstem.kernel.log.log import Log
-from mainstem.model.errors import DiskFull, MainstemError
+from mainstem.model.errors import DiskFull, MainstemError, UnknownNamespace
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Clock
 from mainstem.model.record import Headers
@@ -63,6 +63,7 @@ class Queues:
         self.delay_book = DelayBook()
         # How to read the headers of a message, by the name of the record header that has them.
         self.header_readers: dict[str, Callable[[bytes], Mapping[str, object]]] = {}
+        self.priority_readers: dict[str, Callable[[bytes], int]] = {}
         self._routes: dict[tuple[str, str, tuple[str, ...]], Route] = {}
         self._routes_version = -1
         self._woken: list[Queue] = []
@@ -107,6 +108,7 @@ class Queues:
 
     async def _delete(self, queue: Queue, why: str) -> None:
         await self.topology.delete_queue(queue, why=why)
+        self._care.sizes.forget(queue)
 
     # --- publish ---------------------------------------------------------------------------------
 
@@ -124,9 +126,11 @@ class Queues:
         key = (namespace.name, exchange, keys)
         found = self._routes.get(key)
         if found is None:
+            if self.book.namespaces.get(namespace.name) is not namespace:
+                raise UnknownNamespace(f"namespace {namespace.name!r} was deleted")
             names = namespace.router.route(exchange, keys, headers)
             found = Route(tuple(namespace.queues[name] for name in sorted(names)))
-            if namespace.router.depends_on_headers(exchange):
+            if len(keys) > 1 or namespace.router.depends_on_headers(exchange):
                 return found
             if len(self._routes) >= MAX_ROUTES:
                 self._routes.clear()
@@ -202,6 +206,14 @@ class Queues:
                 return read(raw)
         return None
 
+    def priority_of(self, headers: Mapping[str, bytes | None]) -> int:
+        """That it was published with; 0 is the least urgent."""
+        for name, read in self.priority_readers.items():
+            raw = headers.get(name)
+            if raw is not None:
+                return read(raw)
+        return 0
+
     def watch_expiry(self, lanes: tuple[QueueLane, ...]) -> None:
         """Messages with a time to live of their own are about to come there."""
         new = []
@@ -235,6 +247,13 @@ class Queues:
                 queue.pump()
             except Exception as error:  # a bug with one queue must not keep others from theirs
                 events.error("a queue could not be served", queue=queue.name, error=error)
+                queue.wake_later()
+
+    def a_turn(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        return turn
 
     def load(self, lane: QueueLane, offset: int) -> asyncio.Future[None]:
         async def read() -> None:

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.queue import Queue, Waits
 
 
 class LaneSizes:
-    """Sizes of the bodies from offset `first` on."""
+    """`sums[i]`: bytes of bodies from offset `first` up to below `first + i`."""
 
-    __slots__ = ("first", "sizes")
+    __slots__ = ("first", "sums")
 
     def __init__(self, first: int) -> None:
         self.first = first
-        self.sizes = array("I")
+        self.sums = array("Q", (0,))
+
+    @property
+    def stop(self) -> int:
+        return self.first + len(self.sums) - 1
+
+    def add(self, sizes: list[int]) -> None:
+        total = self.sums[-1]
+        for size in sizes:
+            total += size
+            self.sums.append(total)
+
+    def between(self, first: int, stop: int) -> int:
+        return self.sums[stop - self.first] - self.sums[first - self.first]
+
+    def forget_below(self, floor: int) -> None:
+        """The sums go on counting from where they began."""
+        del self.sums[: floor - self.first]
+        self.first = floor
 
 
 class Sizes:
@@ -24,7 +43,7 @@ class Sizes:
 
     def ready_bytes(self, queue: Queue) -> int:
         """Of messages that nobody holds. Raises Waits while some have to be read first."""
-        return sum(sum(self._ready(queue, lane)) for lane in queue.lanes)
+        return sum(self._ready(queue, lane) for lane in queue.lanes)
 
     def known_bytes(self, queue: Queue) -> int | None:
         """The same; None while it is not known."""
@@ -42,35 +61,36 @@ class Sizes:
 
     def too_many(self, queue: Queue, limit: int) -> int:
         """How many of the oldest have to go, so that the others are within the limit."""
-        sizes = [size for lane in queue.lanes for size in self._ready(queue, lane)]
-        over, extra = sum(sizes) - limit, 0
-        while over > 0 and extra < len(sizes):
-            over -= sizes[extra]
-            extra += 1
+        over, extra = self.ready_bytes(queue) - limit, 0
+        for lane in queue.lanes:
+            known = self._known(queue, lane)
+            for run in lane.state.peek(lane.state.ready):
+                if over <= 0:
+                    return extra
+                start = known.sums[run.first - known.first]
+                # The first sum that makes up for it: all before that offset go.
+                at = bisect_left(known.sums, start + over, run.first - known.first, run.stop - known.first)
+                stop = min(known.first + at, run.stop)
+                over -= known.between(run.first, stop)
+                extra += stop - run.first
         return extra
 
-    def _ready(self, queue: Queue, lane: QueueLane) -> list[int]:
+    def _ready(self, queue: Queue, lane: QueueLane) -> int:
         known = self._known(queue, lane)
-        found: list[int] = []
-        for run in lane.state.peek(lane.state.ready):
-            found += known.sizes[run.first - known.first : run.stop - known.first]
-        return found
+        return sum(known.between(run.first, run.stop) for run in lane.state.peek(lane.state.ready))
 
     def _known(self, queue: Queue, lane: QueueLane) -> LaneSizes:
         """Up to date: what came is added, what went is forgotten."""
         lane.grow()
         floor, end = lane.state.floor, lane.state.end
         known = self._lanes.get(lane)
-        if known is None:
+        if known is None or floor > known.stop:
             known = self._lanes[lane] = LaneSizes(floor)
-        if floor - known.first > 1024 or floor > known.first + len(known.sizes):
-            del known.sizes[: floor - known.first]
-            known.first = floor
-        at = known.first + len(known.sizes)
-        while at < end:
-            batch = queue.opened(lane, at)
-            known.sizes.extend(max(span[7], 0) for span in batch.spans[at - batch.base_offset :])
-            at = batch.stop
+        elif floor - known.first > 1024:
+            known.forget_below(floor)
+        while known.stop < end:
+            batch = queue.opened(lane, known.stop)
+            known.add([max(span[7], 0) for span in batch.spans[known.stop - batch.base_offset :]])
         return known
 
     def forget(self, queue: Queue) -> None:

@@ -15,7 +15,7 @@ from mainstem.fronts.amqp.tls_gate import TlsGate
 from mainstem.model.logs import get_log
 from mainstem.wire.amqp.convert import AMQP
 from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.properties import headers
+from mainstem.wire.amqp.properties import headers, priority
 
 events = get_log(__name__)
 
@@ -53,6 +53,7 @@ class AmqpServer:
         queues = listener.broker.queues
         queues.on_blocked.append(self._alarm)
         queues.header_readers[AMQP] = headers
+        queues.priority_readers[AMQP] = priority
         gauge = listener.broker.meters.gauge("mainstem_amqp_connections", "Open connections", "listener")
         gauge.at(listener.name).read = lambda: len(self._connections)
 

@@ -78,6 +78,21 @@ class Attempts:
         """All that have any, as (first, stop, count), ascending."""
         return sorted((*one, count) for count, ranges in self._by_count.items() for one in ranges)
 
+    def runs(self, first: int, stop: int) -> list[tuple[int, int, int]]:
+        """All of [first, stop) as (first, stop, count), ascending, those without any too."""
+        known = sorted(
+            (*one, count) for count, ranges in self._by_count.items() for one in ranges.within(first, stop)
+        )
+        found: list[tuple[int, int, int]] = []
+        for run in known:
+            if first < run[0]:
+                found.append((first, run[0], 0))
+            found.append(run)
+            first = run[1]
+        if first < stop:
+            found.append((first, stop, 0))
+        return found
+
     def dump(self) -> dict[int, int]:
         return {
             offset: count

@@ -76,6 +76,10 @@ class Lane:
         """The attempts of all that have any, for a snapshot."""
         return self._attempts.dump() if self._attempts else {}
 
+    def attempt_runs(self, first: int, stop: int) -> list[tuple[int, int, int]]:
+        """(first, stop, attempts) of all in [first, stop), those with as many together."""
+        return self._attempts.runs(first, stop) if self._attempts is not None else [(first, stop, 0)]
+
     def is_acked(self, offset: int) -> bool:
         if offset >= self._next:
             return offset in self._ahead

@@ -119,6 +119,12 @@ def read(raw: bytes) -> Wanted:
     )
 
 
+def priority(raw: bytes) -> int:
+    """0 if it has none."""
+    found = fields(raw).get(PRIORITY)
+    return found[0] if found else 0
+
+
 def headers(raw: bytes) -> dict[str, object]:
     """The table of headers, decoded; empty if there is none."""
     table = fields(raw).get(HEADERS)
