@@ -17,6 +17,10 @@ HOT_MODULES = (
     "mainstem.kernel.log.places",
     "mainstem.kernel.log.log",
     "mainstem.broker.publisher",
+    "mainstem.fronts.kafka.inbox",
+    "mainstem.fronts.kafka.answer",
+    "mainstem.fronts.kafka.repeated",
+    "mainstem.fronts.kafka.connection",
 )
 
 
