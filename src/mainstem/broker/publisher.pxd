@@ -1,5 +1,6 @@
 # Types for publisher.py when it is compiled; without a compiler nobody reads this file.
 cimport cython
+from mainstem.broker.partition cimport Partition, Topic
 from mainstem.kernel.log.log cimport Log
 from mainstem.model.batch cimport checked_fields, place_batch
 
@@ -12,4 +13,4 @@ cdef class Publisher:
         fields=tuple, size=Py_ssize_t, count="long long", producer_id="long long", max_timestamp_ms="long long",
         now_ms="long long", base="long long", last="long long", append_time="long long", early=bint,
     )
-    cpdef tuple publish(self, object partition, object batch, object done, object join_transaction=*)
+    cpdef tuple publish(self, Partition partition, object batch, object done, object join_transaction=*)

@@ -16,6 +16,7 @@ HOT_MODULES = (
     "mainstem.kernel.log.journal",
     "mainstem.kernel.log.places",
     "mainstem.kernel.log.log",
+    "mainstem.broker.partition",
     "mainstem.broker.publisher",
     "mainstem.fronts.kafka.inbox",
     "mainstem.fronts.kafka.answer",

@@ -1,5 +1,6 @@
 # Types for repeated.py when it is compiled; without a compiler nobody reads this file.
 cimport cython
+from mainstem.broker.partition cimport Partition
 from mainstem.broker.publisher cimport Publisher
 from mainstem.fronts.kafka.answer cimport Answer
 from mainstem.fronts.kafka.inbox cimport Slab
@@ -9,7 +10,8 @@ cdef Py_ssize_t _KEY_FROM
 cdef Py_ssize_t _LENGTH_BYTES
 
 cdef class Route:
-    cdef object partition, pack
+    cdef Partition partition
+    cdef object pack
     cdef readonly Py_ssize_t size
     cdef bytes before, after
 
