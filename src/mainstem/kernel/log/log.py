@@ -114,7 +114,8 @@ class Log:
         self._uncached_to = 0
         self._cached_bytes = 0
         self._uncache_due = 0  # written since they were looked at
-        self._uncache_step = max(options.file_bytes // 32, 64 << 10)
+        # Besides what it frees, a step takes as long as two rounds: not too many of them.
+        self._uncache_step = max(options.file_bytes // 8, 64 << 10)
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
