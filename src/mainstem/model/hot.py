@@ -22,6 +22,10 @@ HOT_MODULES = (
     "mainstem.fronts.kafka.answer",
     "mainstem.fronts.kafka.repeated",
     "mainstem.fronts.kafka.connection",
+    "mainstem.wire.amqp.events",
+    "mainstem.wire.amqp.scan",
+    "mainstem.wire.amqp.records",
+    "mainstem.wire.amqp.deliver",
 )
 
 
