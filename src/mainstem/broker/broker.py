@@ -14,7 +14,7 @@ from mainstem.broker.access.book import AccessBook, AccessDelta
 from mainstem.broker.access.security import Security
 from mainstem.broker.groups import GroupCoordinator
 from mainstem.broker.options import BrokerOptions
-from mainstem.broker.partition import Topic
+from mainstem.broker.partition import Topic, raise_watermarks
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.queues import Queues
@@ -35,7 +35,7 @@ from mainstem.broker.topics import (
 from mainstem.broker.transactions import Transactions
 from mainstem.kernel.groups.offsets import GroupOffsets, OffsetDelta
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.kernel.log.journal import BatchAppend, Round
+from mainstem.kernel.log.journal import Round
 from mainstem.kernel.txn.coordinator import TransactionCoordinator
 from mainstem.kernel.txn.deltas import CoordinatorDelta, PartitionProducersState
 from mainstem.kernel.txn.producers import PartitionProducers
@@ -252,20 +252,7 @@ class Broker:
 
     def _on_synced(self, done: Round) -> None:
         """High watermarks grow to what is on disk; whoever waits for a partition is called once."""
-        partitions = self.topics.partitions
-        woken: set[Callable[[], None]] | None = None
-        for append in done.appends:
-            reached: tuple[tuple[int, int], ...]
-            if isinstance(append, BatchAppend):
-                reached = ((append.subject, append.last),)
-            else:
-                reached = tuple((place.partition, place.last) for place in append.places)
-            for partition_id, last in reached:
-                partition = partitions.get(partition_id)
-                if partition is not None:
-                    partition.high_watermark = last + 1
-                    if partition.waiters is not None:
-                        woken = partition.waiters | woken if woken else set(partition.waiters)
+        woken = raise_watermarks(self.topics.partitions, done)
         if woken:
             for waiter in woken:
                 try:

@@ -1,6 +1,8 @@
 """A topic and its partitions. A partition's owner holds its offsets, its producers, and who waits for it.
 
 Called from the one loop. An idle partition is this object and nothing else: no file, task or timer.
+
+Types for the compiler are in partition.pxd.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mainstem.broker.policy import TopicPolicy
+from mainstem.kernel.log.journal import BatchAppend, Round
 from mainstem.kernel.txn.producers import PartitionProducers
 
 Waiter = Callable[[], None]
@@ -95,3 +98,24 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"{self.topic.name}-{self.index}"
+
+
+def raise_watermarks(partitions: dict[int, Partition], done: Round) -> set[Waiter] | None:
+    """High watermarks grow to what is on disk now; who waited for that."""
+    woken: set[Waiter] | None = None
+    for append in done.appends:
+        if isinstance(append, BatchAppend):
+            batch = append
+            partition = partitions.get(batch.subject)
+            if partition is not None:
+                partition.high_watermark = batch.last + 1
+                if partition.waiters is not None:
+                    woken = partition.waiters | woken if woken else set(partition.waiters)
+            continue
+        for place in append.places:
+            partition = partitions.get(place.partition)
+            if partition is not None:
+                partition.high_watermark = place.last + 1
+                if partition.waiters is not None:
+                    woken = partition.waiters | woken if woken else set(partition.waiters)
+    return woken

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
@@ -209,9 +209,12 @@ class TopicPolicy:
     early: bool  # acknowledged once the operating system has it
     codec: int | None  # batches that come with another one are compressed anew; None: they stay as sent
 
-    @property
-    def checks_timestamps(self) -> bool:
-        return not self.append_time
+    # Batches are taken as they come: of all that is above, only size and timestamp limits are asked for.
+    plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        plain = not (self.append_time or self.compact or self.early) and self.codec is None
+        object.__setattr__(self, "plain", plain and self.before_max_ms == INT64_MAX)
 
 
 def check_config(name: str, value: str | None) -> None:

@@ -1,4 +1,7 @@
-"""Publish: check a batch, give it its offsets, hand it to the journal. The hot path of every producer."""
+"""Publish: check a batch, give it its offsets, hand it to the journal. The hot path of every producer.
+
+Types for the compiler are in publisher.pxd.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 from mainstem.broker.partition import Partition
+from mainstem.broker.policy import TopicPolicy
 from mainstem.broker.store import Section
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.txn.producers import PartitionProducers
-from mainstem.model.batch import TRANSACTIONAL_BIT, BatchHeader, check_batch, place_batch, stamp_append_time
+from mainstem.model.batch import (
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    checked_fields,
+    header_of,
+    place_batch,
+    stamp_append_time,
+)
 from mainstem.model.errors import BatchTooLarge, InvalidTimestamp, InvalidTransactionState
 from mainstem.model.ports import Clock
 from mainstem.model.records import check_records, recompressed
@@ -48,43 +59,39 @@ class Publisher:
         The batch is changed in place (offset, epoch, append time) and must stay as it is until `done`.
         """
         policy = partition.topic.policy
-        header = check_batch(batch, policy.max_message_bytes)
+        fields = checked_fields(batch, policy.max_message_bytes)
+        _, _, _, _, _, _, _, _, max_timestamp_ms, producer_id, _, _, count = fields
         now_ms = self._clock.now_ms()
-        max_timestamp_ms = header.max_timestamp_ms
-        append_time = NO_APPEND_TIME
-        if policy.append_time:
-            append_time = max_timestamp_ms = now_ms
-        elif max_timestamp_ms > now_ms + policy.after_max_ms or (
-            policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms
-        ):
-            raise InvalidTimestamp(
-                f"timestamp {max_timestamp_ms} is too far from the broker's {now_ms}; see "
-                "message.timestamp.after.max.ms and message.timestamp.before.max.ms"
-            )
-        if policy.compact:
-            check_records(batch, need_keys=True)
-        if policy.codec is not None and header.codec != policy.codec:
-            batch = _recompressed(batch, policy.codec, policy.max_message_bytes)
-        idempotent = header.producer_id >= 0
-        if idempotent:
+        append_time, early = NO_APPEND_TIME, False
+        if policy.plain:
+            if max_timestamp_ms > now_ms + policy.after_max_ms:
+                raise _wrong_time(max_timestamp_ms, now_ms)
+        else:
+            batch = _as_wanted(policy, batch, header_of(fields), now_ms)
+            early = policy.early
+            if policy.append_time:
+                append_time = max_timestamp_ms = now_ms
+        header = None
+        if producer_id >= 0:
+            header = header_of(fields)
             duplicate_of = self._check_producer(partition, header, now_ms, join_transaction)
             if duplicate_of is not None:
-                self._wait_for(partition, duplicate_of + header.record_count, done)
+                self._wait_for(partition, duplicate_of + count, done)
                 return duplicate_of, append_time
         size = len(batch)
-        self._log.check_room(size)
+        if not self._log.has_room(size):
+            self._log.check_room(size)
         if append_time >= 0:
             stamp_append_time(batch, now_ms)
         base = partition.next_offset
-        count = header.record_count
         place_batch(batch, base, partition.epochs[-1][0])
         partition.next_offset = base + count
         self.messages += count
         self.bytes += size
-        if idempotent:
+        if header is not None:
             self._note_producer(partition, header, base, now_ms)
         last = base + count - 1
-        early = policy.early and self._may_be_early(partition, last)
+        early = early and self._may_be_early(partition, last)
         self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
         return base, append_time
 
@@ -148,6 +155,27 @@ class Publisher:
             # Behind the original in the journal. Readers wait at the partition instead; but if its topic is
             # deleted meanwhile, nothing ever comes there.
             self._log.append_delta(Section.NOTHING, b"", done)
+
+
+def _as_wanted(policy: TopicPolicy, batch: memoryview, header: BatchHeader, now_ms: int) -> memoryview:
+    """The batch as its topic keeps it: what came, or compressed anew."""
+    if not policy.append_time and (
+        header.max_timestamp_ms > now_ms + policy.after_max_ms
+        or (policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms)
+    ):
+        raise _wrong_time(header.max_timestamp_ms, now_ms)
+    if policy.compact:
+        check_records(batch, need_keys=True)
+    if policy.codec is not None and header.codec != policy.codec:
+        return _recompressed(batch, policy.codec, policy.max_message_bytes)
+    return batch
+
+
+def _wrong_time(timestamp_ms: int, now_ms: int) -> InvalidTimestamp:
+    return InvalidTimestamp(
+        f"timestamp {timestamp_ms} is too far from the broker's {now_ms}; see "
+        "message.timestamp.after.max.ms and message.timestamp.before.max.ms"
+    )
 
 
 def _recompressed(batch: memoryview, codec: int, max_bytes: int) -> memoryview:

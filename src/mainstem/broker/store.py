@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mainstem.broker.doorbell import Doorbell
 from mainstem.kernel.log.entries import DeltaEntry, Entry
-from mainstem.kernel.log.journal import Append, Round
+from mainstem.kernel.log.journal import Append
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.recover import Replay
 from mainstem.model.errors import CorruptFile
@@ -91,12 +92,11 @@ class Rebuild:
 class Store:
     """One per broker. All methods but `open` run on the loop."""
 
-    def __init__(
-        self, log: Log, parts: dict[Section, Part], loop: asyncio.AbstractEventLoop, readers: int
-    ) -> None:
+    def __init__(self, log: Log, parts: dict[Section, Part], doorbell: Doorbell, readers: int) -> None:
         self.log = log
         self.parts = parts
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
+        self._doorbell = doorbell
         self.readers = ThreadPoolExecutor(readers, "reader")
 
     @classmethod
@@ -111,13 +111,13 @@ class Store:
         new_id: Callable[[], str],
         readers: int,
     ) -> Store:
-        loop = asyncio.get_running_loop()
-
-        def post(function: Callable[[Round], None], done: Round) -> None:
-            loop.call_soon_threadsafe(function, done)
-
-        log = Log.open(disk, folder, options, replay, post, on_failure, new_id)
-        return cls(log, parts, loop, readers)
+        doorbell = Doorbell(asyncio.get_running_loop())
+        try:
+            log = Log.open(disk, folder, options, replay, doorbell.post, on_failure, new_id)
+        except BaseException:
+            doorbell.close()
+            raise
+        return cls(log, parts, doorbell, readers)
 
     def commit(
         self,
@@ -177,7 +177,8 @@ class Store:
     async def close(self) -> None:
         """Everything appended is on disk and everyone was told when this returns."""
         await self._loop.run_in_executor(None, self.log.close)
-        await asyncio.sleep(0)  # lets the last posted rounds run
+        self._doorbell.deliver()  # of the last rounds
+        self._doorbell.close()
         self.readers.shutdown(wait=False, cancel_futures=True)
 
     # --- snapshots -----------------------------------------------------------------------------

@@ -22,6 +22,8 @@ for a batch of one and a batch of ten thousand. All integers are big-endian.
                  after which tombstones and markers in this batch may go, 7-15 unused
 
 The crc leaves out the first 21 bytes, so a place can be given without touching what the producer signed.
+
+Types for the compiler are in batch.pxd.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ HEADER = Struct(">qiibIhiqqqhii")
 PREFIX = Struct(">qii")  # base_offset, length, leader_epoch: all that placing a batch may change
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
+_put_base_offset = _BASE_OFFSET.pack_into
+_put_epoch = _LEADER_EPOCH.pack_into
 _unpack_epoch = _LEADER_EPOCH.unpack_from
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
@@ -133,6 +137,8 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
 
+# The fields of a header in their order, without names.
+HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 _unpack_header = HEADER.unpack_from
 # Skips NamedTuple's own __new__, which would unpack and repack the thirteen fields.
 _new_tuple = tuple.__new__
@@ -146,13 +152,18 @@ def read_header(buf: bytes | bytearray | memoryview, pos: int = 0) -> BatchHeade
 def check_batch(buf: memoryview, max_bytes: int) -> BatchHeader:
     """The header of a producer's record set, which must be exactly one sound batch of at most `max_bytes`.
 
-    The hot path of produce: one unpack, one crc. Records are not looked at; `records.check_records` does.
+    Records are not looked at; `records.check_records` does.
     """
+    return header_of(checked_fields(buf, max_bytes))
+
+
+def checked_fields(buf: memoryview, max_bytes: int) -> HeaderFields:
+    """As `check_batch`, the fields of the header alone: one unpack, one crc, for the hot path of produce."""
     size = len(buf)
     if size < BATCH_OVERHEAD:
         raise _why_short(buf)
-    header = _new_tuple(BatchHeader, _unpack_header(buf))
-    _, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
+    fields: HeaderFields = _unpack_header(buf)
+    _, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = fields
     if (
         length + LENGTH_END != size
         or magic != MAGIC
@@ -163,11 +174,15 @@ def check_batch(buf: memoryview, max_bytes: int) -> BatchHeader:
         or attributes & CODEC_MASK > ZSTD
         or (sequence < 0 <= producer_id)
     ):
-        raise _why_refused(header, size, max_bytes)
+        raise _why_refused(header_of(fields), size, max_bytes)
     # Mode 0 keeps the GIL: a megabyte takes tens of microseconds, less than getting the GIL back can.
     if crc32c(buf[SIGNED_FROM:], 0, 0) != crc:
         raise CorruptBatch(f"the crc of a batch of {size} bytes does not match")
-    return header
+    return fields
+
+
+def header_of(fields: HeaderFields) -> BatchHeader:
+    return _new_tuple(BatchHeader, fields)
 
 
 def _why_short(buf: memoryview) -> MainstemError:
@@ -219,8 +234,8 @@ def seal(buf: bytearray | memoryview) -> None:
 
 def place_batch(buf: bytearray | memoryview, base_offset: int, leader_epoch: int, pos: int = 0) -> None:
     """Give the batch at `pos` its place. In place, outside the crc."""
-    _BASE_OFFSET.pack_into(buf, pos, base_offset)
-    _LEADER_EPOCH.pack_into(buf, pos + LENGTH_END, leader_epoch)
+    _put_base_offset(buf, pos, base_offset)
+    _put_epoch(buf, pos + LENGTH_END, leader_epoch)
 
 
 def leader_epoch(buf: bytes | bytearray | memoryview, pos: int = 0) -> int:

@@ -10,7 +10,18 @@ from importlib.util import find_spec
 
 HOT_MODULES = (
     "mainstem.model.record_loop",
+    "mainstem.model.big_endian",
+    "mainstem.model.batch",
     "mainstem.kernel.log.scan",
+    "mainstem.kernel.log.journal",
+    "mainstem.kernel.log.places",
+    "mainstem.kernel.log.log",
+    "mainstem.broker.partition",
+    "mainstem.broker.publisher",
+    "mainstem.fronts.kafka.inbox",
+    "mainstem.fronts.kafka.answer",
+    "mainstem.fronts.kafka.repeated",
+    "mainstem.fronts.kafka.connection",
     "mainstem.wire.amqp.events",
     "mainstem.wire.amqp.scan",
     "mainstem.wire.amqp.records",

@@ -1,3 +1,4 @@
+# cython: wraparound=False
 """The loops over the records of one batch, after decompression. Compiled where a C compiler is at hand.
 
     length           varint |  bytes that follow it

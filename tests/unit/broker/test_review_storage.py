@@ -57,11 +57,11 @@ async def publish(broker: Broker, partition: Partition, data: memoryview) -> Non
     await done
 
 
-def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(log: Log, size: int, *, essential: bool = False, frees_space: bool = False) -> None:
+def fill_disk(monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    def refuse(size: int, *, essential: bool = False, frees_space: bool = False) -> None:
         raise DiskFull("no space")
 
-    monkeypatch.setattr(Log, "check_room", refuse)
+    monkeypatch.setattr(log, "check_room", refuse)
 
 
 def test_on_a_full_disk_a_refused_change_to_topics_changes_nothing(tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_on_a_full_disk_a_refused_change_to_topics_changes_nothing(tmp_path, mon
         topic = await broker.create_topic("old", configs={"retention.ms": "1"})
         await publish(broker, topic.partitions[0], batch())
         with monkeypatch.context() as full:
-            fill_disk(full)
+            fill_disk(full, broker.store.log)
             with pytest.raises(DiskFull):
                 await broker.create_topic("new")
             with pytest.raises(DiskFull):

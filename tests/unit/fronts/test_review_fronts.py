@@ -11,12 +11,12 @@ import pytest
 from mainstem.broker.access import OpenAccess
 from mainstem.broker.broker import Broker
 from mainstem.broker.options import BrokerOptions
-from mainstem.broker.partition import Partition
 from mainstem.fronts.kafka.connection import MAX_IN_FLIGHT, Connection
 from mainstem.fronts.kafka.server import KafkaServer, ServerLimits
 from mainstem.fronts.kafka.session import Listener
 from mainstem.kernel.log.disk import OsFile
 from mainstem.kernel.log.log import LogOptions
+from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.records import Record, encode_batch
 from mainstem.wire.kafka.apis import SPECS, ApiKey
 from mainstem.wire.kafka.codec import decoder
@@ -137,11 +137,11 @@ def test_who_wants_no_answer_cannot_fill_the_memory_with_what_the_disk_has_not_t
 def test_a_fetch_that_needs_the_disk_looks_at_partitions_on_the_loop_only(tmp_path, monkeypatch):
     """Their transactions change on the loop: another thread would see them half changed."""
     threads = set()
-    ask = Partition.last_stable_offset
 
-    def watched(partition: Partition) -> int:
-        threads.add(threading.current_thread())
-        return ask(partition)
+    class Watched(PartitionProducers):
+        def last_stable_offset(self, high_watermark: int) -> int:
+            threads.add(threading.current_thread())
+            return super().last_stable_offset(high_watermark)
 
     async def work(broker: Broker, connection: Connection, wire: Wire) -> None:
         topic = await broker.create_topic("t")
@@ -149,7 +149,7 @@ def test_a_fetch_that_needs_the_disk_looks_at_partitions_on_the_loop_only(tmp_pa
         async with asyncio.timeout(10):
             await wire.came.wait()
         monkeypatch.setattr(OsFile, "pread_cached", lambda *_: None)
-        monkeypatch.setattr(Partition, "last_stable_offset", watched)
+        topic.partitions[0].producers = Watched(1000)
         response = await fetch(connection, wire, committed=True)
         (one,) = response.responses[0].partitions
         assert (one.error_code, one.high_watermark, one.last_stable_offset) == (0, 1, 1)

@@ -58,8 +58,13 @@ def test_every_module_that_exists_is_reported_once():
 def test_the_compiled_loop_passes_the_tests_of_the_plain_one(tmp_path):
     done = build_copy(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert built_modules(tmp_path) == ["record_loop"]
-    tests = [ROOT / "tests/unit/model/test_records.py", ROOT / "tests/property/test_batch_codec.py"]
+    assert built_modules(tmp_path) == ["batch", "big_endian", "record_loop"]
+    tests = [
+        ROOT / "tests/unit/model/test_records.py",
+        ROOT / "tests/unit/model/test_batch_header.py",
+        ROOT / "tests/unit/model/test_big_endian.py",
+        ROOT / "tests/property/test_batch_codec.py",
+    ]
     check = "from mainstem.model import record_loop; assert not record_loop.__file__.endswith('.py')"
     path = os.pathsep.join([str(tmp_path / "src"), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}

@@ -7,6 +7,8 @@ ones wait for it, so a handler never sees a connection's requests overtake each 
 Backpressure: at most MAX_IN_FLIGHT requests, or MAX_IN_FLIGHT_BYTES, are under way; a client that does not
 read its answers, or that sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received
 only while the server's budget has room for it, and keeps that room until it is answered.
+
+Types for the compiler are in connection.pxd.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Protocol
 from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.dispatch import Dispatcher
-from mainstem.fronts.kafka.inbox import Inbox
+from mainstem.fronts.kafka.inbox import Inbox, Slab
 from mainstem.fronts.kafka.sending import plain_socket, send, stop_pacing
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import MainstemError
@@ -48,16 +50,17 @@ class Host(Protocol):
 
     def lost(self, connection: Connection) -> None: ...
 
-    def soon(self, call: Callable[[], None]) -> object:
+    def soon(self, call: Callable[[], None]) -> None:
         """Run it after this turn of the loop."""
 
 
-class Connection(asyncio.BufferedProtocol):
-    session: Session
+class Connection:
+    """One per client; asyncio gets a `ConnectionProtocol`."""
 
     def __init__(self, server: Host, dispatcher: Dispatcher) -> None:
         self._server = server
         self._dispatcher = dispatcher
+        self.session: Session = None  # type: ignore[assignment]  # set before anything else
         self._inbox = Inbox(dispatcher.max_bytes_before_authentication)
         self._answers: deque[Answer] = deque()
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else
@@ -70,6 +73,8 @@ class Connection(asyncio.BufferedProtocol):
         self._send_planned = False
         self._taking = False  # requests; what becomes ready meanwhile is sent after it
         self._in_flight_bytes = 0  # of the requests that the answers in line belong to
+        self._repeated = 0  # requests that were taken as such and are not counted yet
+        self._when_ready = self._on_ready  # made once: every answer has it
         self._unsent = 0  # of answers handed to the transport, as far as it was counted
         self._sending_since = 0.0  # the peer took something at that time or had nothing to take
         self.opened_at = 0.0
@@ -108,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self.session.listener.answers.held -= self._unsent
         self._unsent = 0
         self.session.repeats = None  # they know each other
+        self._when_ready = _nothing
         self._server.lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -130,15 +136,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Take as many requests as may be under way; then decide whether to go on reading."""
-        next_frame = self._inbox.next_frame
+        inbox = self._inbox
         planned_before = self._send_planned
+        repeats = self.session.repeats
+        if repeats is not None:
+            repeats.refresh()
         self._taking = True
         try:
-            while not self._closed and self._may_take():
-                frame = next_frame()
-                if frame is None:
-                    break
-                self._take(frame)
+            while not self._closed and self._may_take() and inbox.take_frame():
+                self._take(inbox.slab, inbox.frame_start, inbox.frame_end)
         except MainstemError as error:
             self.fail(str(error))
             return
@@ -148,6 +154,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         finally:
             self._taking = False
+            if self._repeated:
+                self._dispatcher.count_repeated(self._repeated)
+                self._repeated = 0
         if self._send_planned and not planned_before and self._send() and self._inbox.buffered:
             # One answer that was ready at once is sent at once. Then it is the others' turn.
             self._server.soon(self._work)
@@ -159,32 +168,42 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if not answers:
             return not self._paused_writing
-        if self._paused_writing or not answers[-1].may_be_followed:
+        last = answers[-1]
+        if self._paused_writing or not last.may_be_followed:
             return False
         if len(answers) >= MAX_IN_FLIGHT or self._in_flight_bytes >= MAX_IN_FLIGHT_BYTES:
             return False
         return self._inbox.peek_int16() == PRODUCE
 
-    def _take(self, frame: memoryview) -> None:
+    def _take(self, slab: Slab, start: int, end: int) -> None:
         reserved = self._reserved
         if reserved:
             self._reserved = 0
         try:
-            answer = self._dispatcher.start(self.session, frame, self._on_ready)
+            answer = self._start(slab, start, end)
         except BaseException:
             self._server.budget.release(reserved)
             raise
         if answer is None:
             self._server.budget.release(reserved)
             return
-        size = len(frame)
-        answer.request_bytes = size
+        answer.request_bytes = end - start
         answer.reserved = reserved
-        answer.slab = self._inbox.slab
-        self._in_flight_bytes += size
+        answer.slab = slab
+        self._in_flight_bytes += end - start
         self._answers.append(answer)
         if answer.chunks is not None:
             self._on_ready()
+
+    def _start(self, slab: Slab, start: int, end: int) -> Answer | None:
+        session = self.session
+        repeats = session.repeats
+        if repeats is not None and not session.takes_raw_tokens:
+            answer = repeats.start(slab, start, end, self._when_ready)
+            if answer is not None:
+                self._repeated += 1
+                return answer
+        return self._dispatcher.start(session, slab.view[start:end], self._when_ready)
 
     def _on_ready(self) -> None:
         """An answer is there. Several become ready in one turn: they are sent together after it."""
@@ -203,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
         answers = self._answers
         chunks: list[Chunk] = []
         before = len(answers)
-        give_back = self._inbox.give_back
+        inbox = self._inbox
         while answers:
             answer = answers[0]
             ready = answer.chunks
@@ -215,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._settle(answer)
             if answer.may_be_followed and answer.slab is not None:
                 # Only Produce is known to keep no view of its request once it is answered.
-                give_back(answer.slab)
+                inbox.give_back(answer.slab)
             if answer.failure is not None:
                 self._write(chunks)
                 self.fail(answer.failure)
@@ -228,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.session.ending:
             self.fail(self.session.ending)
             return False
-        self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
+        inbox.max_bytes = self._dispatcher.max_bytes(self.session)
         return True
 
     def _settle(self, answer: Answer) -> None:
@@ -325,3 +344,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def rest(self) -> None:
         self._inbox.rest()
+
+
+class ConnectionProtocol(Connection, asyncio.BufferedProtocol):
+    """Apart, because a class that is compiled cannot have asyncio's for a base."""
+
+    __slots__ = ()
+
+
+def _nothing() -> None:
+    """For answers to who is gone."""

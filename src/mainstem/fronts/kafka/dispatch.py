@@ -95,17 +95,16 @@ class Dispatcher:
             return self.listener.max_request_bytes
         return self.max_bytes_before_authentication
 
+    def count_repeated(self, count: int) -> None:
+        """Produce requests that were taken without `start`."""
+        self._produced.value += count
+
     def start(self, session: Session, frame: memoryview, on_ready: Callable[[], None]) -> Answer | None:
         """Begin to answer a request. None: the client wants no answer. Raises to close the connection."""
         if session.takes_raw_tokens:
             answer = Answer(on_ready)
             self._spawn(self._run_raw(session, bytes(frame), answer), answer)
             return answer
-        if session.repeats is not None:
-            repeated = session.repeats.start(frame, on_ready)
-            if repeated is not None:
-                self._produced.value += 1
-                return repeated
         header, position = decode_request_header(frame)
         key = header.api_key
         versions = self._versions.get(key)

@@ -5,17 +5,14 @@ is in use (in the journal, until its round is on disk): frames are counted, and 
 it back. A slab whose frames all came back is used anew; one that lost count is left to the collector.
 
 Pure: no socket here. `room()` gives the place for the next bytes, `received(n)` says how many came,
-`next_frame()` returns a frame or None ("more").
+`next_frame()` returns a frame or None ("more"). Types for the compiler are in inbox.pxd.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-
+from mainstem.model.big_endian import int16_at, int32_at
 from mainstem.model.errors import RequestTooLarge
 
-SIZE = Struct(">i")
-_INT16 = Struct(">h")
 SMALLEST_SLAB = 16 << 10
 LARGEST_SLAB = 256 << 10
 # For frames that would fill a usual slab with a few: the rest of one that does not fit has to be moved.
@@ -42,11 +39,25 @@ class Slab:
 
 
 class Inbox:
-    __slots__ = ("_end", "_next_size", "_spare", "_spare_bytes", "_start", "_wanted", "max_bytes", "slab")
+    __slots__ = (
+        "_end",
+        "_next_size",
+        "_spare",
+        "_spare_bytes",
+        "_start",
+        "_wanted",
+        "frame_end",
+        "frame_start",
+        "max_bytes",
+        "slab",
+    )
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self.slab = Slab(0)  # that the frame taken last lies in
+        # The frame that was taken last is slab.data[frame_start:frame_end].
+        self.slab = Slab(0)
+        self.frame_start = 0
+        self.frame_end = 0
         self._next_size = SMALLEST_SLAB
         self._spare: list[Slab] = []
         self._spare_bytes = 0
@@ -81,27 +92,32 @@ class Inbox:
         self._end += count
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size; raises RequestTooLarge before memory is spent on one."""
+        """The next whole frame without its size, or None."""
+        return self.slab.view[self.frame_start : self.frame_end] if self.take_frame() else None
+
+    def take_frame(self) -> bool:
+        """Whether there was a whole frame to take; raises RequestTooLarge before memory is spent on one."""
         have = self._end - self._start
         if have < 4:
-            return None
-        slab = self.slab
+            return False
         if not self._wanted:
-            (size,) = SIZE.unpack_from(slab.data, self._start)
-            if not 0 < size <= self.max_bytes:
+            size = int32_at(self.slab.data, self._start)
+            if size <= 0 or size > self.max_bytes:
                 raise RequestTooLarge(f"a request of {size} bytes; at most {self.max_bytes} are taken")
             self._wanted = size + 4
         if have < self._wanted:
-            return None
-        start, self._start = self._start, self._start + self._wanted
+            return False
+        self.frame_start = self._start + 4
+        self._start += self._wanted
+        self.frame_end = self._start
         if self._wanted > LARGEST_SLAB:
             # Here comes someone with large requests: the next slab shall hold one whole.
             self._next_size = min(max(self._next_size, self._wanted), TRUSTED_BYTES)
         elif self._wanted > ROOMY_FROM and self._next_size < ROOMY_SLAB:
             self._next_size = ROOMY_SLAB
         self._wanted = 0
-        slab.frames += 1
-        return slab.view[start + 4 : self._start]
+        self.slab.frames += 1
+        return True
 
     def give_back(self, slab: Slab) -> None:
         """One frame of this slab is not looked at any more."""
@@ -109,10 +125,9 @@ class Inbox:
         if slab.full and slab.frames == 0:
             self._keep(slab)
 
-    def peek_int16(self) -> int | None:
-        """The first two bytes of the next frame, if they are here."""
-        start = self._start
-        return _INT16.unpack_from(self.slab.data, start + 4)[0] if self._end - start >= 6 else None
+    def peek_int16(self) -> int:
+        """The first two bytes of the next frame as a number, -1 if they are not here."""
+        return int16_at(self.slab.data, self._start + 4) if self._end - self._start >= 6 else -1
 
     def rest(self) -> None:
         """Nothing is expected for a while: hold on to no more memory than a new connection does."""

@@ -17,20 +17,20 @@ from collections.abc import Callable
 from struct import Struct
 
 from mainstem.broker.partition import Partition
+from mainstem.broker.publisher import Publisher
 from mainstem.fronts.kafka.answer import Answer
+from mainstem.fronts.kafka.inbox import Slab
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.batch import BATCH_OVERHEAD
+from mainstem.model.big_endian import int32_at
 from mainstem.model.errors import MainstemError
 from mainstem.wire.kafka.hot import Topic, encode_produce_response
 
-_HEAD = Struct(">Ii")  # API key and version as one number, correlation id
-_LENGTH = Struct(">i")
-_unpack_head = _HEAD.unpack_from
-_unpack_length = _LENGTH.unpack_from
-_ANSWER_HEAD = Struct(">ii").pack
-_ANSWER_OFFSETS = Struct(">qqq").pack
+_unpack_head = Struct(">i").unpack_from  # API key and version as one number
 _OFFSETS_BYTES = 24
 _KEY_FROM = 8  # behind the correlation id
+_LENGTH_BYTES = 4
+_MAX_VARINT_BYTES = 5
 
 _FIRST_VERSION = 5  # whose answer has the log start
 _FLEXIBLE = 9
@@ -45,9 +45,9 @@ MAX_KEY_BYTES = 1024
 
 
 class Route:
-    """Where a head leads, and the answer around its offsets."""
+    """Where a head leads, and the answer around its correlation id and offsets."""
 
-    __slots__ = ("after", "before", "partition", "size")
+    __slots__ = ("after", "before", "pack", "partition", "size")
 
     def __init__(self, partition: Partition, topic: Topic, version: int) -> None:
         self.partition = partition
@@ -56,6 +56,7 @@ class Route:
         self.size = len(sample) - 4
         self.before = sample[8 : -after - _OFFSETS_BYTES]
         self.after = sample[-after:]
+        self.pack = Struct(f">ii{len(self.before)}sqqq{after}s").pack
 
 
 class RepeatedProduce(Answer):
@@ -90,11 +91,17 @@ class RepeatedProduce(Answer):
             self._on_disk = True
             return
         route = self._route
+        log_start = route.partition.log_start
         self.chunks = [
-            _ANSWER_HEAD(route.size, self._correlation_id)
-            + route.before
-            + _ANSWER_OFFSETS(self._base, self._append_time, route.partition.log_start)
-            + route.after
+            route.pack(
+                route.size,
+                self._correlation_id,
+                route.before,
+                self._base,
+                self._append_time,
+                log_start,
+                route.after,
+            )
         ]
         if not self.cancelled:
             self._on_ready()
@@ -109,7 +116,7 @@ class Repeats:
         "_head",
         "_key_end",
         "_principal",
-        "_publish",
+        "_publisher",
         "_routes",
         "_session",
         "_tags",
@@ -119,7 +126,7 @@ class Repeats:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._publish = session.broker.publisher.publish
+        self._publisher: Publisher = session.broker.publisher
         self._topics = session.broker.topics
         self._access = session.listener.access
         self._routes: dict[bytes, Route] = {}
@@ -142,6 +149,11 @@ class Repeats:
             or self._session.principal != self._principal
         )
 
+    def refresh(self) -> None:
+        """To be called in each turn of the loop, before `start`: within one, nothing changes."""
+        if self._has_changed():
+            self._forget()
+
     def learn(self, frame: memoryview, version: int, topic: Topic, partition: Partition, size: int) -> None:
         """A request for one batch of `size` bytes and one partition was taken, without a transaction."""
         if version < _FIRST_VERSION or len(frame) - size > MAX_KEY_BYTES:
@@ -150,13 +162,15 @@ class Repeats:
             self._forget()
         flexible = version >= _FLEXIBLE
         tags = len(_NO_TAGS) if flexible else 0
-        length_bytes = _varint_bytes(size + 1) if flexible else _LENGTH.size
+        length_bytes = _varint_bytes(size + 1) if flexible else _LENGTH_BYTES
         end = len(frame) - tags
         key_end = end - size - length_bytes
-        if flexible and not (_behind_length(frame, key_end, end) and frame[end:] == _NO_TAGS):
-            return  # tags from the future: such a request is not like the others
+        if flexible:
+            start = bytearray(frame[: key_end + _MAX_VARINT_BYTES])
+            if not (_behind_length(start, key_end, end) and frame[end:] == _NO_TAGS):
+                return  # tags from the future: such a request is not like the others
         self._tags, self._key_end = tags, key_end
-        head, _ = _unpack_head(frame)
+        (head,) = _unpack_head(frame)
         if head != self._head:  # another version of the API: its answers look different
             self._routes.clear()
             self._head = head
@@ -164,31 +178,34 @@ class Repeats:
         if key not in self._routes:
             self._routes[key] = Route(partition, topic, version)
 
-    def start(self, frame: memoryview, on_ready: Callable[[], None]) -> RepeatedProduce | None:
-        """Publish what a known head leads to. None: the head is not known, or this is not plain success."""
-        at = self._key_end
-        end = len(frame) - self._tags
-        if end - at < BATCH_OVERHEAD:
+    def start(self, slab: Slab, start: int, end: int, on_ready: Callable[[], None]) -> RepeatedProduce | None:
+        """Publish what the head of the frame slab.data[start:end] leads to.
+
+        None: the head is not known, or this is not plain success.
+        """
+        data = slab.data
+        at = start + self._key_end
+        end -= self._tags
+        if end - at < BATCH_OVERHEAD or int32_at(data, start) != self._head:
             return None
-        head, correlation_id = _unpack_head(frame)
-        if head != self._head:
-            return None
-        route = self._routes.get(frame[_KEY_FROM:at].tobytes())
-        if route is None or self._has_changed():
+        memory = data  # plain memory where this is compiled, which is copied only once
+        route = self._routes.get(bytes(memory[start + _KEY_FROM : at]))
+        if route is None:
             return None
         if self._tags:
-            at = _behind_length(frame, at, end)
-            if not at or frame[end:] != _NO_TAGS:
+            at = _behind_length(data, at, end)
+            if not at or data[end : end + self._tags] != _NO_TAGS:
                 return None
         else:
-            at += 4
-            if _unpack_length(frame, at - 4)[0] != end - at:
+            at += _LENGTH_BYTES
+            if int32_at(data, at - _LENGTH_BYTES) != end - at:
                 return None
-        answer = RepeatedProduce(on_ready, route, correlation_id)
+        answer = RepeatedProduce(on_ready, route, int32_at(data, start + 4))
         try:
-            answer.placed(*self._publish(route.partition, frame[at:end], answer.done))
+            base, append_time = self._publisher.publish(route.partition, slab.view[at:end], answer.done)
         except MainstemError:
             return None  # nothing was published: the long way finds the same, and how to say it
+        answer.placed(base, append_time)
         return answer
 
 
@@ -196,7 +213,7 @@ def _varint_bytes(value: int) -> int:
     return max(1, (value.bit_length() + 6) // 7)
 
 
-def _behind_length(frame: memoryview, at: int, end: int) -> int:
+def _behind_length(frame: bytearray, at: int, end: int) -> int:
     """Where the batch starts behind its length plus one, a varint; 0 if that does not fit."""
     value = shift = 0
     while shift < 35:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mainstem.fronts.kafka.budget import Budget
-from mainstem.fronts.kafka.connection import Connection
+from mainstem.fronts.kafka.connection import Connection, ConnectionProtocol
 from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.handlers import HANDLERS, HOT_HANDLERS, OPEN_BEFORE_LOGIN
 from mainstem.fronts.kafka.handlers.sasl import raw_login
@@ -49,6 +49,7 @@ class KafkaServer:
         self._connections: set[Connection] = set()
         self._per_peer: dict[str, int] = {}
         self._knocking = 0  # in their TLS handshake
+        self._soon: list[Callable[[], None]] = []  # to be run after this turn of the loop
         self._stopping = False
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
         self._server: asyncio.Server | None = None
@@ -75,7 +76,7 @@ class KafkaServer:
         return str(bound[0]), int(bound[1])
 
     def _new_protocol(self) -> asyncio.BaseProtocol:
-        connection = Connection(self, self._dispatcher)
+        connection = ConnectionProtocol(self, self._dispatcher)
         if self.tls is None:
             return connection
         return TlsGate(self, connection, self.tls, self.limits.handshake_ms)
@@ -83,8 +84,19 @@ class KafkaServer:
     def now(self) -> float:
         return self._loop.time()
 
-    def soon(self, call: Callable[[], None]) -> object:
-        return self._loop.call_soon(call)
+    def soon(self, call: Callable[[], None]) -> None:
+        """All of a turn's calls share one handle of the loop, which costs more than most of them."""
+        if not self._soon:
+            self._loop.call_soon(self._run_soon)
+        self._soon.append(call)
+
+    def _run_soon(self) -> None:
+        calls, self._soon = self._soon, []
+        for call in calls:
+            try:
+                call()
+            except Exception as error:  # a bug: one connection must not keep others from theirs
+                events.error("a connection failed", error=error)
 
     async def stop(self) -> None:
         """Accept nobody, let requests under way finish for a while, then close everyone."""

@@ -7,6 +7,8 @@ Rules that everything else rests on:
   from damage.
 - Space is taken when a file is prepared, never when a round is written.
 - When a write or a sync fails, nobody is told anything any more: the process has to end.
+
+Types for the compiler are in journal.pxd.
 """
 
 from __future__ import annotations
@@ -41,8 +43,10 @@ ROUND_FRAME_BYTES = FRAME_HEAD_BYTES + ROUND.size
 SEAL_FRAME_BYTES = FRAME_HEAD_BYTES
 # A file that was not filled with zeros is left for one that was, if it has more room than this.
 WORTH_LEAVING_BYTES = 64 << 20
-LARGE_BATCH_BYTES = 1024
-BATCH = int(FrameKind.BATCH)  # plain, which is faster to handle
+_LARGE_BATCH_BYTES = 1024
+_BATCH = int(FrameKind.BATCH)  # plain, which is faster to handle
+_OWN_CRC = OWN_CRC
+_HEAD_BYTES = FRAME_HEAD_BYTES
 
 
 class NewPlace:
@@ -104,7 +108,7 @@ class BatchAppend(Append):
         done: Callable[[Append], None] | None,
         early: bool,
     ) -> None:
-        self.kind = BATCH
+        self.kind = _BATCH
         self.subject = partition
         self.payload = batch
         self.places = ()
@@ -152,14 +156,16 @@ class Round:
     """What one write put on disk; `sealed` is the file that was finished just before it, if any.
 
     `end` is where the round ends: by the time the owner looks, `file.position` may be a later round's.
+    `plain` rounds hold batches only, each in a frame of its own.
     """
 
-    __slots__ = ("appends", "bytes", "end", "file", "sealed")
+    __slots__ = ("appends", "bytes", "end", "file", "plain", "sealed")
 
     def __init__(
-        self, appends: list[Append], file: JournalFile, sealed: JournalFile | None, size: int
+        self, appends: list[Append], plain: bool, file: JournalFile, sealed: JournalFile | None, size: int
     ) -> None:
         self.appends = appends
+        self.plain = plain
         self.file = file
         self.end = file.position
         self.sealed = sealed
@@ -256,20 +262,28 @@ class JournalWriter:
                 self._wake.get()
             self._idle = False
 
-    def _take(self) -> tuple[list[Append], int]:
-        """The next round: in order, and either all early or none, so that one answer fits all of it."""
+    def _take(self) -> tuple[list[Append], int, bool]:
+        """The next round: in order, and either all early or none, so that one answer fits all of it.
+
+        With its size, and whether it is plain.
+        """
         pending = self._pending
         appends: list[Append] = []
-        size = ROUND_FRAME_BYTES
-        early = pending[0].early
-        while pending and size < MAX_ROUND_BYTES and pending[0].early is early:
-            append = pending.popleft()
-            appends.append(append)
-            size += FRAME_HEAD_BYTES + len(append.payload)
-        return appends, size
+        size, plain = ROUND_FRAME_BYTES, True
+        append = pending[0]
+        early = append.early
+        while size < MAX_ROUND_BYTES and append.early == early:
+            appends.append(pending.popleft())
+            size += _HEAD_BYTES + len(append.payload)
+            if append.kind != _BATCH:
+                plain = False
+            if not pending:
+                break
+            append = pending[0]
+        return appends, size, plain
 
     def _write_round(self) -> None:
-        appends, size = self._take()
+        appends, size, plain = self._take()
         sealed = None
         if self._is_full(size, len(appends)):
             # The next file first: if there is no room for one, this file stays the last and can be opened.
@@ -293,7 +307,7 @@ class JournalWriter:
             self._synced = (active.file_id, active.position + size)
         active.position += size
         active.frames += len(appends) + 1
-        self._post(self._on_round, Round(appends, active, sealed, size))
+        self._post(self._on_round, Round(appends, plain, active, sealed, size))
 
     def _write_through(self, active: JournalFile, frames: list[Buffer]) -> None:
         """What was written early goes to disk with it, at the latest."""
@@ -336,14 +350,14 @@ class JournalWriter:
             payload, kind, subject = append.payload, append.kind, append.subject
             size = len(payload)
             # A batch's own crc was checked when it came: that of a large one is not worth another look.
-            flags = OWN_CRC if kind == BATCH and size > LARGE_BATCH_BYTES else 0
+            flags = _OWN_CRC if kind == _BATCH and size > _LARGE_BATCH_BYTES else 0
             covered = payload[:SIGNED_FROM] if flags else payload
             # Mode 0 keeps the GIL: to get it back takes longer than the crc of a megabyte.
             crc = crc32c(pack_seed(file_id, position, kind, flags, 0, subject, size), 0, 0)
             add(pack_head(size, crc32c(covered, crc, 0), kind, flags, 0, subject))
             add(payload)
             append.file_id = file_id
-            position += FRAME_HEAD_BYTES
+            position += _HEAD_BYTES
             append.position = position
             position += size
         return chunks

@@ -3,6 +3,8 @@
 Called from one thread, its owner's (the broker's loop). The journal's writer tells it through `post` what
 has reached the disk; only then does a place exist for readers. `read(..., wait=True)` may be called from
 other threads: it touches only tables that grow at their end or are replaced whole.
+
+Types for the compiler are in log.pxd: only what every batch passes has any.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -52,6 +53,7 @@ Position = tuple[int, int]  # file id, position
 Post = Callable[[Callable[[Any], None], Any], object]
 # What an append takes besides its payload when it is alone in its round.
 APPEND_OVERHEAD_BYTES = FRAME_HEAD_BYTES + ROUND_FRAME_BYTES
+_APPEND_OVERHEAD_BYTES = APPEND_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ class Log:
         self._uncached_to = 0
         self._cached_bytes = 0
         self._uncache_due = 0  # written since they were looked at
-        self._uncache_step = max(options.file_bytes // 32, 64 << 10)
+        # Besides what it frees, a step takes as long as two rounds: not too many of them.
+        self._uncache_step = max(options.file_bytes // 8, 64 << 10)
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -176,7 +179,7 @@ class Log:
         on committing offsets on a full disk cannot keep it from being emptied.
         Everything pending may go to the next file together, and the rest of this one be lost: hence `max`.
         """
-        if self._pending_bytes + size + APPEND_OVERHEAD_BYTES <= self._sure_bytes:
+        if self.has_room(size):
             return
         active = self._active
         room = max(active.capacity - active.position, self.files.next_capacity - FILE_HEAD.size)
@@ -190,6 +193,10 @@ class Log:
             self.prepare()
         if self._no_space or free < self._options.file_bytes + self._reserve:
             raise DiskFull(f"no space for another journal file in {self.files.folder}")
+
+    def has_room(self, size: int) -> bool:
+        """For certain, in the file that is being written; False says nothing yet."""
+        return self._pending_bytes + size + _APPEND_OVERHEAD_BYTES <= self._sure_bytes
 
     def _grows(self, size: int) -> bool:
         """A file larger than the usual size is made on the spot for what does not fit a usual one."""
@@ -211,7 +218,7 @@ class Log:
 
         With `early`, `done` does not wait for the disk: a power cut may take the batch back.
         """
-        self._pending_bytes += APPEND_OVERHEAD_BYTES + len(batch)
+        self._pending_bytes += _APPEND_OVERHEAD_BYTES + len(batch)
         self.submitted += 1
         self._writer.submit(BatchAppend(partition, batch, base, last, max_timestamp_ms, done, early))
 
@@ -243,12 +250,11 @@ class Log:
         appends = done.appends
         self._pending_bytes -= done.bytes - ROUND_FRAME_BYTES + ROUND_FRAME_BYTES * len(appends)
         self._sure_bytes = done.file.capacity - done.end - self._reserve - SEAL_FRAME_BYTES
-        for kind, alike in groupby(appends, type):
-            if kind is BatchAppend:
-                self._table.add_batches(alike)  # type: ignore[arg-type]
-            else:
-                for append in alike:
-                    self._add_places(append)
+        if done.plain:
+            self._table.add_batches(appends)  # type: ignore[arg-type]
+        else:
+            for append in appends:
+                self._add_places(append)
         self.settled += len(appends)
         self.bytes_written += done.bytes
         self._round_bytes += (done.bytes - self._round_bytes) / 64
@@ -270,6 +276,8 @@ class Log:
         self._synced = (done.file.file_id, done.end)
 
     def _add_places(self, append: Append) -> None:
+        if isinstance(append, BatchAppend):
+            self._table.add_batches([append])
         for place in append.places:
             self._table.add(
                 place.partition,

@@ -2,13 +2,15 @@
 
 One columnar table per file, a row per place, in the order of writing; a partition that was never written
 to in this file costs nothing. Rows of one partition are in offset order because appends are.
+
+Types for the compiler are in places.pxd.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from mainstem.kernel.log.journal import BatchAppend
@@ -138,28 +140,38 @@ class PlaceTable:
             self._bytes[partition] += size
             rows.append(row)
 
-    def add_batches(self, appends: Iterable[BatchAppend]) -> None:
+    def add_batches(self, appends: list[BatchAppend]) -> None:
         """What `add` does, for a whole round."""
-        add_base, add_last, add_position = self._base.append, self._last.append, self._position.append
-        add_size, add_top, add_link = self._size.append, self._top_ms.append, self._link.append
-        add_epoch, tops, by_partition, total = self._epoch.append, self._top_ms, self._rows, self._bytes
+        bases: list[int] = []
+        lasts: list[int] = []
+        positions: list[int] = []
+        sizes: list[int] = []
+        epochs: list[int] = []
+        for append in appends:
+            payload = append.payload
+            bases.append(append.base)
+            lasts.append(append.last)
+            positions.append(append.position)
+            sizes.append(len(payload))
+            epochs.append(leader_epoch(payload))
         row = len(self._base)
+        self._base.extend(bases)
+        self._last.extend(lasts)
+        self._position.extend(positions)
+        self._size.extend(sizes)
+        self._epoch.extend(epochs)
+        self._link.extend(bytes(len(appends)))
+        tops, by_partition, total = self._top_ms, self._rows, self._bytes
         for append in appends:
             partition, top_ms, size = append.subject, append.max_timestamp_ms, len(append.payload)
             rows = by_partition.get(partition)
-            if rows is not None and tops[rows[-1]] > top_ms:
-                top_ms = tops[rows[-1]]
-            add_base(append.base)
-            add_last(append.last)
-            add_position(append.position)
-            add_size(size)
-            add_top(top_ms)
-            add_link(0)
-            add_epoch(leader_epoch(append.payload))
             if rows is None:
+                tops.append(top_ms)
                 total[partition] = size
                 by_partition[partition] = array("I", (row,))
             else:
+                last_ms = tops[rows[-1]]
+                tops.append(last_ms if last_ms > top_ms else top_ms)
                 total[partition] += size
                 rows.append(row)
             row += 1
