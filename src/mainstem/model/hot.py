@@ -11,6 +11,7 @@ from importlib.util import find_spec
 HOT_MODULES = (
     "mainstem.model.record_loop",
     "mainstem.kernel.log.scan",
+    "mainstem.spark.json_loop",
 )
 
 

@@ -17,6 +17,8 @@ from pyarrow import csv, json
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.spark.avro import Avro, parse_avro, reader_of
+from mainstem.spark.json_loop import COMPILED
+from mainstem.spark.plain_json import read_plain
 
 FORMATS = ("raw", "text", "json", "csv", "avro")
 _ONE_BLOCK = 1 << 10  # room behind the values, so that all of them lie in one block
@@ -104,11 +106,16 @@ def _joined(values: pa.Array, separator: bytes) -> memoryview:
 def _json(values: pa.Array, schema: pa.Schema) -> pa.Table:
     if not len(values):
         return schema.empty_table()
+    filled = pc.fill_null(values, b"{}") if values.null_count else values
+    found = read_plain(filled, schema) if COMPILED else None
+    return _any_json(filled, schema) if found is None else found
+
+
+def _any_json(filled: pa.Array, schema: pa.Schema) -> pa.Table:
     # Arrow's parser takes a date for a number of days; people write it as text.
     read = pa.schema(
         [pa.field(field.name, pa.string()) if pa.types.is_date(field.type) else field for field in schema]
     )
-    filled = pc.fill_null(values, b"{}") if values.null_count else values
     filled.cast(pa.string())  # refuses what is not UTF-8; Arrow's parser takes it for text
     table = _plain_json(filled, read) if _are_objects(filled) else _wrapped_json(filled, read)
     return table.cast(schema) if read != schema else table
