@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mainstem.spark import json_loop
-from mainstem.spark.formats import _any_json
+from mainstem.spark.parsing import any_json
 from mainstem.spark.plain_json import read_plain
 
 SCHEMA = pa.schema(
@@ -42,7 +42,7 @@ LOOPS = (json_loop.JsonColumns, plain_loop().JsonColumns)
 
 def by_arrow(values):
     try:
-        return _any_json(values, SCHEMA)
+        return any_json(values, SCHEMA)
     except pa.ArrowInvalid:
         return None
 
