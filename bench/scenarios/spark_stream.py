@@ -57,7 +57,7 @@ def scenario(
     triggers: int,
 ) -> Scenario:
     # A fourth side only where it fits into the time.
-    older = record_bytes != 1024 and least is not None
+    older = record_bytes == 100 and least is not None
     return Scenario(
         name=name,
         title=title,
@@ -104,8 +104,8 @@ SCENARIOS = (
         3.0,
         job="stream-json",
         record_bytes=None,
-        rows=8_000_000,
-        triggers=8,
+        rows=16_000_000,
+        triggers=16,
     ),
     scenario(
         "spark-stream-short-100b",

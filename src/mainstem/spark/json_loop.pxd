@@ -50,12 +50,12 @@ cdef class JsonColumns:
     cdef Py_ssize_t _column(self, Py_ssize_t start, Py_ssize_t end) except -2
 
     @cython.locals(first=Py_ssize_t, size=Py_ssize_t, index=Py_ssize_t)
-    cdef bint _is_name(self, Py_ssize_t column, Py_ssize_t start, Py_ssize_t end) except -1
+    cdef inline bint _is_name(self, Py_ssize_t column, Py_ssize_t start, Py_ssize_t end) except -1
 
     @cython.locals(kind=int, cell=Py_ssize_t, start=Py_ssize_t, is_true=bint)
     cdef Py_ssize_t _field(self, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t column, Py_ssize_t row) except -2
 
-    cdef Py_ssize_t _space(self, Py_ssize_t pos, Py_ssize_t end) except -2
+    cdef inline Py_ssize_t _space(self, Py_ssize_t pos, Py_ssize_t end) except -2
 
     @cython.locals(index=Py_ssize_t)
     cdef Py_ssize_t _word(self, Py_ssize_t pos, Py_ssize_t end, bytes word) except -2
@@ -72,7 +72,7 @@ cdef class JsonColumns:
     cdef Py_ssize_t _number(self, Py_ssize_t pos, Py_ssize_t end) except -2
 
     @cython.locals(byte=u8)
-    cdef Py_ssize_t _run(self, Py_ssize_t pos, Py_ssize_t end) except -2
+    cdef inline Py_ssize_t _run(self, Py_ssize_t pos, Py_ssize_t end) except -2
 
     @cython.locals(is_negative=bint, first=Py_ssize_t, value=Py_ssize_t)
     cdef Py_ssize_t _exponent(self, Py_ssize_t pos, Py_ssize_t end) except -2
@@ -93,7 +93,7 @@ cdef class JsonColumns:
     cdef bint _set_zoned(self, Py_ssize_t cell, i64 micros, Py_ssize_t pos, Py_ssize_t stop) except -1
 
     @cython.locals(tens=u8, ones=u8)
-    cdef int _two(self, Py_ssize_t pos, Py_ssize_t stop) except -2
+    cdef inline int _two(self, Py_ssize_t pos, Py_ssize_t stop) except -2
 
     @cython.locals(byte=u8)
     cdef Py_ssize_t _skip(self, Py_ssize_t pos, Py_ssize_t end, int depth) except -2
