@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Protocol
 
 from bench import meter, programs, wire
-from bench.peers import Server, start_kafka, start_mainstem, start_sink
+from bench.peers import Server, start_kafka, start_mainstem, start_rabbitmq, start_sink
 from bench.peers.kafka import FLUSH_EACH_BATCH
 from bench.settle import LIMIT_S, Pulse, Settled, is_disturbed, is_to_repeat, wait_until_idle
 from bench.stats import OURS, SINK, Bar
 
 KAFKA, KAFKA_FLUSH = "kafka", "kafka-flush"
+RABBITMQ, QUORUM = "rabbitmq", "rabbitmq-quorum"  # its classic queues and its quorum queues
 GB = 1e9
 WAITING_FILES = 'mainstem_log_files{level="0"}'
 
@@ -49,6 +50,7 @@ class Scenario:
     measure: Callable[[Lab, str, int], Mapping[str, float]]
     prepare: Callable[[Lab, Server], None] | None = None  # None: `measure` starts its own brokers
     tls: bool = False
+    queues: bool = False  # asks for AMQP
     ours_extra: Mapping[str, str] = field(
         default_factory=dict
     )  # settings of the broker kept for it, as variables
@@ -64,6 +66,7 @@ class Lab:
     tls: bool = False
     ours_extra: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[Lab, Server], None] | None = None
+    queues: bool = False
     running: dict[str, Server] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)  # the topic that `prepare` made, by side
     kept: dict[str, Kept] = field(default_factory=dict)  # what else stays up for all runs, by side
@@ -92,9 +95,13 @@ class Lab:
         """A broker that the caller stops (or `close` does). The same folder again is a restart."""
         data = self.root / (folder or side)
         if side == OURS:
-            server = start_mainstem(side, data, tls=self.tls, extra=extra, ready_timeout_s=timeout_s)
+            server = start_mainstem(
+                side, data, tls=self.tls, queues=self.queues, extra=extra, ready_timeout_s=timeout_s
+            )
         elif side == SINK:
             server = start_sink(side, data)
+        elif side in (RABBITMQ, QUORUM):
+            server = start_rabbitmq(side, data, extra=extra, ready_timeout_s=timeout_s)
         else:
             flush = FLUSH_EACH_BATCH if side == KAFKA_FLUSH else {}
             server = start_kafka(
@@ -141,11 +148,30 @@ class Lab:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"files still wait to be merged after {limit_s:.0f} s")
 
-    def metered_load(self, server: Server, program: str, topic: str, *options: object) -> dict[str, float]:
+    def port(self, server: Server) -> int:
+        """Where this scenario's load goes."""
+        if self.queues and server.amqp_port:
+            return server.amqp_port
+        return server.tls_port if self.tls and server.tls_port else server.port
+
+    def versions(self) -> dict[str, str]:
+        """Of the peers that ran, by side."""
+        return {server.name: server.version for server in self._launched if server.version}
+
+    def metered_load(
+        self,
+        server: Server,
+        program: str,
+        topic: str,
+        *options: object,
+        before: Callable[[], object] | None = None,
+    ) -> dict[str, float]:
         """One run of a load program, with what it cost the broker beside what it reached. Done again if the
-        other brokers were not idle."""
+        other brokers were not idle. `before` makes what each run finds."""
         repeats = 0
         while True:
+            if before:
+                before()
             settled = self.settle()
             started = time.monotonic()
             result = self._metered_once(server, program, topic, *options)
@@ -160,9 +186,8 @@ class Lab:
     def _metered_once(self, server: Server, program: str, topic: str, *options: object) -> dict[str, float]:
         others = [other.pid for other in self.running.values() if other is not server]
         others_before = sum(meter.cpu_s(pid) for pid in others)
-        port = server.tls_port if self.tls and server.tls_port else server.port
         with meter.metered(server.pid) as cost:
-            result = programs.run(program, port, topic, *options)
+            result = programs.run(program, self.port(server), topic, *options)
         gb = result["bytes"] / GB
         result |= {
             "cpu_s": cost.cpu_s,

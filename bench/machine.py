@@ -70,6 +70,7 @@ def versions() -> dict[str, str]:
         "java": said(["sh", "-c", "java -version 2>&1"]),
         "gcc": said(["gcc", "--version"]),
         "librdkafka": said(["pkg-config", "--modversion", "rdkafka"]),
+        "librabbitmq": said(["pkg-config", "--modversion", "librabbitmq"]),
         "pyspark": installed("pyspark"),
         "pyarrow": installed("pyarrow"),
         "Spark's Kafka connector": f"{spark_connector.VERSION}, kafka-clients {spark_connector.CLIENTS}; "

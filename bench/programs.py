@@ -18,6 +18,8 @@ LIBRARIES = {
     "raw": [],
     "raw_fetch": [],
     "sink": [],
+    "amqp_raw": [],
+    "amqp_lib": ["-lrabbitmq", "-lpthread"],
 }
 
 
@@ -35,8 +37,9 @@ def program(name: str) -> Path:
     command = ["gcc", *FLAGS, "-o", str(binary), str(source), *LIBRARIES[name]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        missing = "rdkafka" in done.stderr or "tcmalloc" in done.stderr
-        hint = " (on Debian: apt-get install gcc librdkafka-dev libtcmalloc-minimal4)" if missing else ""
+        missing = any(word in done.stderr for word in ("rdkafka", "tcmalloc", "amqp.h", "rabbitmq"))
+        packages = "gcc librdkafka-dev libtcmalloc-minimal4 librabbitmq-dev"
+        hint = f" (on Debian: apt-get install {packages})" if missing else ""
         raise LoadFailed(f"{' '.join(command)}: {done.stderr.strip()}{hint}")
     return binary
 

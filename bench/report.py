@@ -16,6 +16,7 @@ class Outcome:
     scenario: Scenario
     runs: list[Run] = field(default_factory=list)
     error: str = ""  # why runs are missing
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the peers, by side
 
     def verdicts(self) -> list[Verdict]:
         return [verdict for bar in self.scenario.bars if (verdict := judge(bar, self.runs))]
@@ -51,6 +52,7 @@ def _scenario_json(outcome: Outcome) -> dict[str, object]:
         "title": scenario.title,
         "conditions": scenario.conditions,
         "error": outcome.error,
+        "versions": dict(outcome.versions),
         "verdicts": verdicts,
         "medians": {side: summary(outcome.runs, side) for side in scenario.sides},
         "runs": [
@@ -82,12 +84,17 @@ def _row(outcome: Outcome, verdict: Verdict) -> str:
         outcome.scenario.title,
         bar.metric if bar.side == OURS else f"{bar.metric} of {bar.side}",
         "" if ours is None else number(ours),
-        "" if theirs is None else f"{number(theirs)}",
+        "" if theirs is None else number(theirs) + _version(outcome, bar),
         f"**{bar.show(verdict.value)}**{spread}",
         f"{bar.level}: {bar.describe()}",
         word(verdict) + _limit(outcome, bar) + _marked(outcome, bar),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def _version(outcome: Outcome, bar: Bar) -> str:
+    version = outcome.versions.get(bar.peer or "")
+    return f" ({version})" if version else ""
 
 
 def _limit(outcome: Outcome, bar: Bar) -> str:

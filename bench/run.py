@@ -25,11 +25,12 @@ from bench.wire import Refused
 
 RESULTS = Path(__file__).parent / "results"
 EXAMPLES = """examples:
-  python -m bench                              everything, 5 pairs each (an hour and a half)
-  python -m bench --quick                      everything, one short pair each (about 25 minutes)
+  python -m bench                              everything, 5 pairs each (under three hours)
+  python -m bench --quick                      everything, one short pair each (about 40 minutes)
   python -m bench --only produce --pairs 7     scenarios whose name contains "produce"
   python -m bench --only ready --only end-to-end
   python -m bench --only produce --skip raw
+  python -m bench --only amqp                  beside RabbitMQ
   python -m bench --only small --side kafka    only the peer, to see what it reaches here
   make bench ARGS="--only small-requests"
 """
@@ -38,8 +39,9 @@ EXAMPLES = """examples:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure Mainstem beside Apache Kafka, and beside Spark's Kafka connector. "
-        "Needs gcc, librdkafka-dev, libtcmalloc-minimal4, Java 17 and Maven.",
+        description="Measure Mainstem beside Apache Kafka, RabbitMQ and Spark's Kafka connector. Needs gcc, "
+        "librdkafka-dev, librabbitmq-dev, libtcmalloc-minimal4, Java 17 and Maven; for RabbitMQ debootstrap "
+        "and root.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -61,7 +63,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="SIDE",
-        help="only mainstem, kafka, kafka-flush, sink, connector or connector-tuned",
+        help="only mainstem, kafka, kafka-flush, sink, rabbitmq, rabbitmq-quorum, connector, connector-tuned",
     )
     parser.add_argument(
         "--data", type=Path, default=programs.BUILD / "data", metavar="DIR", help="where data folders go"
@@ -80,10 +82,10 @@ def chosen(names: Sequence[str]) -> list[Scenario]:
 
 def show_list(scenarios: Sequence[Scenario]) -> None:
     for scenario in scenarios:
-        print(f"{scenario.name:22} {scenario.title}")
+        print(f"{scenario.name:24} {scenario.title}")
         for bar in scenario.bars:
             of = "" if bar.side == OURS else f" of {bar.side}"
-            print(f"{'':22}   {bar.level:6} {bar.metric}{of} {bar.describe()}")
+            print(f"{'':24}   {bar.level:6} {bar.metric}{of} {bar.describe()}")
 
 
 def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]) -> Outcome:
@@ -106,6 +108,7 @@ def run_scenario(scenario: Scenario, lab: Lab, rounds: int, sides: Sequence[str]
             traceback.print_exc()
         say(lab.log_tails())  # before the folders go
     finally:
+        outcome.versions = lab.versions()
         lab.close()
     for verdict in outcome.verdicts():
         bar = verdict.bar
@@ -129,10 +132,11 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
         "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
         "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s",
-        "between runs": "what a produce scenario wrote is deleted (DeleteRecords), sync, wait until "
-        "every broker with its children was idle for 3 s; all stay up, on one disk; "
+        "between runs": "what a produce scenario wrote is deleted (DeleteRecords), queues are purged, sync, "
+        "wait until every broker with its children was idle for 3 s; all stay up, on one disk; "
         "nothing is pinned; done again if other brokers took over 0.3 CPU s",
         "kafka": f"{VERSION}, one KRaft node, default settings, {' '.join(JVM)}",
+        "rabbitmq": "one node, default settings, version in the table; durable queues, persistent messages",
         "payload": "hex digits by a seeded generator",
     }
 
@@ -183,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 scenario.tls,
                 scenario.ours_extra,
                 scenario.prepare,
+                scenario.queues,
             )
             shutil.rmtree(lab.root, ignore_errors=True)
             outcomes.append(run_scenario(scenario, lab, min(rounds, scenario.max_rounds or rounds), sides))

@@ -94,4 +94,4 @@ def start_kafka(
     process = spawn(["java", *JVM, "-cp", classpath, "kafka.Kafka", str(config)], log)
     ready_s = wait_ready(process, port, log, ready_timeout_s)
     ca = data / "tls-cert.pem" if tls else None
-    return Server(name, process, data, port, None, ready_s, tls_port, ca)
+    return Server(name, process, data, port, None, ready_s, tls_port, ca, version=f"Kafka {VERSION}")

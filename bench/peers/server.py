@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 from bench import wire
 
 STOP_S = 60
+PORTS = (20_000, 32_000)
+Wait = Callable[[int, Iterable[bool], float], None]  # (port, is it alive, seconds) until it answers
 
 
 @dataclass
@@ -22,11 +25,13 @@ class Server:
     name: str
     process: subprocess.Popen[bytes]
     data: Path
-    port: int  # plain Kafka protocol
+    port: int  # plain Kafka protocol, or the only one it speaks
     http_port: int | None
     ready_s: float  # from starting the process to its first answer
     tls_port: int | None = None
     tls_ca: Path | None = None
+    amqp_port: int | None = None
+    version: str = ""  # of a peer, for the tables
 
     @property
     def pid(self) -> int:
@@ -53,9 +58,12 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """Below those that the kernel gives to connections: one of them could take it before the broker does."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket() as s, suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def spawn(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -70,7 +78,13 @@ def spawn(command: Sequence[str], log: Path, env: Mapping[str, str] | None = Non
         )
 
 
-def wait_ready(process: subprocess.Popen[bytes], port: int, log: Path, timeout_s: float) -> float:
+def wait_ready(
+    process: subprocess.Popen[bytes],
+    port: int,
+    log: Path,
+    timeout_s: float,
+    wait: Wait = wire.wait_until_ready,
+) -> float:
     """Seconds until the broker on this port answered; ends the process if it never does."""
     started = time.monotonic()
 
@@ -79,7 +93,7 @@ def wait_ready(process: subprocess.Popen[bytes], port: int, log: Path, timeout_s
             yield process.poll() is None
 
     try:
-        wire.wait_until_ready(port, alive(), timeout_s)
+        wait(port, alive(), timeout_s)
     except (ConnectionError, TimeoutError) as e:
         process.kill()
         process.wait()

@@ -21,8 +21,8 @@ WARM_S, WARM_QUICK_S = 20.0, 6.0
 def warm_up(lab: Lab, server: Server, program: str, partitions: int, *options: object) -> None:
     """Leaves the topic, which was written to and holds nothing, in `lab.topics`."""
     lab.topics[server.name] = topic = lab.topic(server, partitions)
-    port = server.tls_port if lab.tls and server.tls_port else server.port
-    programs.run(program, port, topic, "-p", partitions, "-d", lab.seconds(WARM_S, WARM_QUICK_S), *options)
+    warm_s = lab.seconds(WARM_S, WARM_QUICK_S)
+    programs.run(program, lab.port(server), topic, "-p", partitions, "-d", warm_s, *options)
     lab.empty(server, topic, partitions)
 
 

@@ -35,6 +35,11 @@ from mainstem.config import (
     read_users,
     server_context,
 )
+from mainstem.fronts.admin.calls import queue_calls
+from mainstem.fronts.amqp.arguments import queue_spec
+from mainstem.fronts.amqp.server import AmqpServer
+from mainstem.fronts.amqp.server import ServerLimits as AmqpLimits
+from mainstem.fronts.amqp.session import Listener as AmqpListener
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.server import KafkaServer, ServerLimits
 from mainstem.fronts.kafka.session import Listener
@@ -47,6 +52,7 @@ from mainstem.observe.backups import Backups
 from mainstem.observe.health import health_routes
 from mainstem.observe.http import Access as HttpAccess
 from mainstem.observe.http import HttpServer, serve_http
+from mainstem.observe.json_calls import call_routes
 from mainstem.observe.process import add_process_meters
 
 events = get_log(__name__)
@@ -63,12 +69,12 @@ class App:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.listening: dict[str, Endpoint] = {}
-        self._kafka: list[KafkaServer] = []
+        self._fronts: list[KafkaServer | AmqpServer] = []
         self._http: list[HttpServer] = []
         self._http_tls: list[ssl.SSLContext] = []
         self._authenticators: list[Authenticator] = []
         self._backups = Backups(
-            config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_backup
+            config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_admin
         )
         self._ready = False
 
@@ -89,7 +95,11 @@ class App:
             budget = Budget(self.config.server.max_buffered_bytes)
             for name, endpoint in self.config.listeners().items():
                 protocol, _, _ = name.partition("+")
-                start = {"kafka": self._start_kafka, "http": self._start_http}[protocol]
+                start = {
+                    "kafka": self._start_kafka,
+                    "amqp": self._start_amqp,
+                    "http": self._start_http,
+                }[protocol]
                 try:
                     self.listening[name] = await start(name, endpoint, budget)
                 except OSError as error:
@@ -104,8 +114,8 @@ class App:
         """Drain, close, and leave everything on disk."""
         self._ready = False
         self.broker.drain()
-        for kafka in self._kafka:
-            await kafka.stop()
+        for front in self._fronts:
+            await front.stop()
         for http in self._http:
             await http.close()
         for authenticator in self._authenticators:
@@ -133,32 +143,57 @@ class App:
     async def _start_kafka(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
         server = self.config.server
         advertised = server.advertise.get(name)
-        security = self.config.security
-        required = security.authentication == "required"
-        mechanisms = mechanisms_offered(security.sasl_mechanisms, name, endpoint) if required else ()
-        authenticator = Authenticator(self.broker.access, mechanisms, self.broker.security.new_nonce)
-        self._authenticators.append(authenticator)
+        required = self.config.security.authentication == "required"
+        authenticator = self._authenticator(name, endpoint)
         listener = Listener(
             name,
             self.broker,
             self.access,
             advertised=(advertised.host, advertised.port) if advertised else None,
             needs_authentication=required,
-            authenticator=authenticator if mechanisms else None,
+            authenticator=authenticator,
             max_request_bytes=server.max_request_bytes,
             max_response_bytes=server.max_response_bytes,
         )
         kafka = KafkaServer(listener, _limits(self.config), budget)
         tls = self._tls() if has_tls(name) else None
         host, port = await kafka.start(endpoint.host, endpoint.port, tls)
-        self._kafka.append(kafka)
+        self._fronts.append(kafka)
         return Endpoint(host, port)
+
+    async def _start_amqp(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
+        listener = AmqpListener(
+            name,
+            self.broker,
+            self.access,
+            needs_authentication=self.config.security.authentication == "required",
+            authenticator=self._authenticator(name, endpoint),
+            max_message_bytes=self.config.queues.max_message_bytes,
+        )
+        amqp = AmqpServer(listener, _amqp_limits(self.config), budget)
+        host, port = await amqp.start(endpoint.host, endpoint.port, self._tls() if has_tls(name) else None)
+        self._fronts.append(amqp)
+        return Endpoint(host, port)
+
+    def _authenticator(self, name: str, endpoint: Endpoint) -> Authenticator | None:
+        """None where nobody has to log in, or nobody can by a password."""
+        security = self.config.security
+        if security.authentication != "required":
+            return None
+        mechanisms = mechanisms_offered(security.sasl_mechanisms, name, endpoint)
+        if not mechanisms:
+            return None
+        authenticator = Authenticator(self.broker.access, mechanisms, self.broker.security.new_nonce)
+        self._authenticators.append(authenticator)
+        return authenticator
 
     async def _start_http(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
         routes = health_routes(
             self.broker.meters, lambda: None if self._ready else "starting or stopping", self._refresh_meters
         )
         routes += self._backups.routes()
+        calls = queue_calls(self.broker, queue_spec, self.config.queues.max_message_bytes)
+        routes += call_routes(calls, self._why_no_admin)
         token_file = self.config.security.http_token_file
         access = HttpAccess(
             token=read_token(token_file) if token_file is not None else None,
@@ -218,19 +253,19 @@ class App:
         if tls is None:
             events.event("nothing to load again", why="SIGHUP is for certificates, and no listener has TLS")
             return
-        for kafka in self._kafka:
-            if kafka.tls is not None:
-                kafka.tls = tls
+        for front in self._fronts:
+            if front.tls is not None:
+                front.tls = tls
         security = self.config.security
         for context in self._http_tls:
             context.load_cert_chain(str(security.tls_cert_file), security.tls_key_file)
         events.event("certificates loaded again", file=str(security.tls_cert_file))
 
-    def _why_no_backup(self) -> str | None:
-        """Where people must log in to read, nobody gets a copy of everything without a token."""
+    def _why_no_admin(self) -> str | None:
+        """Where people must log in to read, nobody sees or changes everything without a token."""
         security = self.config.security
         if security.authentication == "required" and security.http_token_file is None:
-            return "backups need security.http_token_file where authentication is required"
+            return "this needs security.http_token_file where authentication is required"
         return None if self._ready else "starting or stopping"
 
     def _write_ready_file(self) -> None:
@@ -253,6 +288,18 @@ def _limits(config: Config) -> ServerLimits:
         max_connections=server.max_connections,
         max_connections_per_peer=server.max_connections_per_peer,
         max_buffered_bytes=server.max_buffered_bytes,
+        max_bytes_before_authentication=server.max_preauth_request_bytes,
+        idle_ms=server.idle_timeout_ms,
+        handshake_ms=server.handshake_timeout_ms,
+        drain_ms=server.drain_timeout_ms,
+    )
+
+
+def _amqp_limits(config: Config) -> AmqpLimits:
+    server = config.server
+    return AmqpLimits(
+        max_connections=server.max_connections,
+        max_connections_per_peer=server.max_connections_per_peer,
         max_bytes_before_authentication=server.max_preauth_request_bytes,
         idle_ms=server.idle_timeout_ms,
         handshake_ms=server.handshake_timeout_ms,

@@ -37,7 +37,7 @@ from mainstem.wire.kafka.topics import (
     DeleteTopicState,
 )
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NO_ID = bytes(16)
 
@@ -302,7 +302,7 @@ def test_the_brokers_configs_are_read_only(raw, broker):
     assert "num.partitions" in answer.error_message
 
 
-@pytest.mark.parametrize("kind", [BROKER_LOGGER, CLIENT_METRICS, GROUP, 77])
+@pytest.mark.parametrize("kind", [BROKER_LOGGER, CLIENT_METRICS, 77])
 def test_configs_that_nothing_stands_behind_are_an_error(raw, kind):
     assert describe(raw, kind, "x").error_code in (35, 42)
     resource = AlterConfigsResource(kind, "x", [AlterableConfig("a", "b")])

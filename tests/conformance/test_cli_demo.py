@@ -50,10 +50,11 @@ def read_until(process, pattern):
 
 
 def test_a_short_stream_ends_by_itself_with_a_right_verdict(start, tmp_path):
-    process = start("--for", "1", "--rate", "500", *FREE)
+    process = start("--for", "1", "--rate", "500", *FREE, "--listen", "amqp=127.0.0.1:0")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, out + err
     assert str(tmp_path / "data") in out
+    assert re.search(r"[1-9]\d* of them came from a RabbitMQ client, to the same topic", out)
     assert re.search(r"kcat -b 127\.0\.0\.1:\d+ -t hello -P", out)
     sent, read = re.search(r"([\d,]+) orders sent and acknowledged, ([\d,]+) read", out).groups()
     assert sent == read

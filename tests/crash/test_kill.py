@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mainstem.torture.run import Plan, torture
+from mainstem.torture.cycles import Plan
+from mainstem.torture.run import torture
 
 SEED = 20_250
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.torture.cycles import Plan
 from mainstem.torture.disks import LoopDisk, why_no_power_cut
-from mainstem.torture.run import Plan, torture
+from mainstem.torture.run import torture
 from mainstem.torture.server import UNSYNCED_PROGRAM
 
 SEED = 20_251

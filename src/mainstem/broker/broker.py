@@ -17,7 +17,10 @@ from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Topic
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
+from mainstem.broker.queues import Queues
+from mainstem.broker.queues.deltas import AckDelta, DelayDelta, TopologyDelta
 from mainstem.broker.reading import Reading
+from mainstem.broker.shares import ShareBook, ShareDelta, Shares
 from mainstem.broker.sinks import STAGING, SinkDelta, SinkPublisher, Sinks
 from mainstem.broker.store import Part, Rebuild, Section, Store, part
 from mainstem.broker.system import SystemChance, SystemClock
@@ -78,6 +81,7 @@ class Broker:
     groups: GroupCoordinator
     security: Security
     sinks: SinkPublisher
+    shares: Shares
 
     def __init__(self, options: BrokerOptions, clock: Clock, chance: Chance) -> None:
         self.options = options
@@ -90,7 +94,11 @@ class Broker:
         self.coordinator = TransactionCoordinator(
             options.max_transaction_timeout_ms, options.transactional_id_expiry_ms
         )
+        self.queues = Queues(self.topics, clock)
+        self.share_book = ShareBook(self.topics, options)
+        # In the order of a snapshot: the lanes of queues are partitions, which TOPICS says how far reach.
         self.parts: dict[Section, Part] = {
+            Section.QUEUES: part(self.queues.book, TopologyDelta),
             Section.TOPICS: part(self.topics, TopicDelta),
             Section.PRODUCERS: part(
                 _Producers(self.topics, options.producer_expiry_ms), PartitionProducersState
@@ -99,6 +107,9 @@ class Broker:
             Section.TRANSACTIONS: part(self.coordinator, CoordinatorDelta),
             Section.ACCESS: part(self.access, AccessDelta),
             Section.SINKS: part(self._sinks, SinkDelta),
+            Section.ACKS: part(self.queues.ack_book, AckDelta),
+            Section.DELAYS: part(self.queues.delay_book, DelayDelta),
+            Section.SHARES: part(self.share_book, ShareDelta),
         }
         self.meters = Meters()
         self._lock: object = None
@@ -139,11 +150,15 @@ class Broker:
         self.transactions = Transactions(
             self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
         )
-        self.groups = GroupCoordinator(self.store, self.offsets, self.clock, self.chance, options)
+        self.shares = Shares(self.share_book, self.store, self.reading, self.clock)
+        self.groups = GroupCoordinator(
+            self.store, self.offsets, self.share_book, self.clock, self.chance, options
+        )
         self.security = Security(self.access, self.store, self.chance)
         self.sinks = SinkPublisher(self.store, self._sinks, self.topics, self.clock)
         log.start(asyncio.get_running_loop().call_soon)
         await self._skip_reserved()
+        await self.queues.start(self.store)
         return self
 
     def drain(self) -> None:
@@ -152,6 +167,8 @@ class Broker:
 
     async def close(self) -> None:
         self.drain()
+        self.shares.close()
+        await self.queues.close()
         for partition in self.topics.partitions.values():
             if partition.reserved > partition.next_offset:
                 self._reserve_offsets(partition.id, partition.next_offset, lambda _: None)

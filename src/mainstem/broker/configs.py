@@ -17,6 +17,7 @@ from mainstem.broker.policy import CONFIGS, ConfigSpec, Policies
 
 class Source(Enum):
     TOPIC = "the topic's own"
+    GROUP = "the group's own"
     SETTING = "set where the broker was started"
     DEFAULT = "the default"
 

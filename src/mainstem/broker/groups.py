@@ -16,6 +16,8 @@ from functools import partial
 from typing import TypeVar
 
 from mainstem.broker.options import BrokerOptions
+from mainstem.broker.shares.book import ShareBook
+from mainstem.broker.shares.deltas import ShareDelta, ShareGroupGone, ShareGroupMade
 from mainstem.broker.store import Section, Store
 from mainstem.broker.topics import Topics
 from mainstem.kernel.groups.assignors import by_topic
@@ -48,6 +50,7 @@ from mainstem.kernel.groups.offsets import (
     check_metadata,
 )
 from mainstem.kernel.groups.registry import GroupKind, Groups, ListedGroup
+from mainstem.kernel.groups.share_messages import ShareHeartbeat, ShareLimits, ShareView
 from mainstem.model.errors import CoordinatorClosing, InvalidGroupId, MainstemError
 from mainstem.model.ports import Chance, Clock
 
@@ -65,6 +68,8 @@ __all__ = [
     "LeaveResult",
     "Leaver",
     "ListedGroup",
+    "ShareHeartbeat",
+    "ShareView",
     "SyncRequest",
     "SyncResult",
     "VisibleTopics",
@@ -106,10 +111,17 @@ class GroupCoordinator:
     """One per broker."""
 
     def __init__(
-        self, store: Store, offsets: GroupOffsets, clock: Clock, chance: Chance, options: BrokerOptions
+        self,
+        store: Store,
+        offsets: GroupOffsets,
+        shares: ShareBook,
+        clock: Clock,
+        chance: Chance,
+        options: BrokerOptions,
     ) -> None:
         self._store = store
         self._offsets = offsets
+        self._shares = shares
         self._clock = clock
         self._chance = chance
         self._options = options
@@ -130,6 +142,7 @@ class GroupCoordinator:
                 max_members=options.group_max_size,
                 assignors=options.group_consumer_assignors,
             ),
+            shares.groups.keys(),
         )
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0  # when it fires
@@ -191,6 +204,28 @@ class GroupCoordinator:
         finally:
             self._arm()
 
+    # --- members of share groups -----------------------------------------------------------------
+
+    def share_heartbeat(
+        self, group_id: str, request: ShareHeartbeat, topics: VisibleTopics
+    ) -> HeartbeatResult:
+        """A group that gets its first member is a share group from then on."""
+        self._check(group_id)
+        settings = self._shares.settings(group_id)
+        limits = ShareLimits(settings.session_ms, settings.heartbeat_ms, self._options.group_max_size)
+        try:
+            result = self._groups.share_heartbeat(group_id, request, topics, self.now_ms(), limits)
+        finally:
+            self._arm()
+        if group_id not in self._shares.groups:
+            self._journal_share(ShareGroupMade(group_id))
+        return result
+
+    def _journal_share(self, delta: ShareDelta) -> asyncio.Future[None]:
+        done = self._store.commit(Section.SHARES, delta, essential=True)
+        self._shares.apply(delta)
+        return done
+
     # --- offsets ---------------------------------------------------------------------------------
 
     def check_commit(
@@ -246,7 +281,7 @@ class GroupCoordinator:
     def kind(self, group_id: str) -> GroupKind:
         return self._groups.kind(group_id)
 
-    def describe(self, group_id: str) -> ClassicView | ConsumerView:
+    def describe(self, group_id: str) -> ClassicView | ConsumerView | ShareView:
         return self._groups.describe(group_id)
 
     def ids(self) -> list[str]:
@@ -259,10 +294,17 @@ class GroupCoordinator:
     def listed(self, group_id: str) -> ListedGroup | None:
         return self._groups.listed(group_id)
 
+    def check_empty(self, group_id: str) -> None:
+        """Raises if the group has members, or is not there."""
+        self._groups.check_delete(group_id)
+
     async def delete(self, group_id: str) -> None:
         self._groups.check_delete(group_id)
         self._deliver(self._groups.delete(group_id))
-        await self._journal(GroupDeleted(group_id))
+        if group_id in self._shares.groups:
+            await self._journal_share(ShareGroupGone(group_id))
+        else:
+            await self._journal(GroupDeleted(group_id))
 
     # --- time ------------------------------------------------------------------------------------
 

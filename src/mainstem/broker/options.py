@@ -30,6 +30,13 @@ class BrokerOptions:
     group_consumer_session_ms: int = 45_000
     group_consumer_heartbeat_ms: int = 5000
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_share_session_ms: int = 45_000
+    group_share_heartbeat_ms: int = 5000
+    group_share_lock_ms: int = 30_000
+    group_share_delivery_limit: int = 5
+    group_share_max_locks: int = 2000
+    group_share_reset: str = "latest"
+    group_share_isolation: str = "read_uncommitted"
     offsets_retention_ms: int = 7 * DAY_MS
     offset_metadata_max_bytes: int = 4096
     retention_check_ms: int = 300_000

@@ -34,6 +34,10 @@ class Section(IntEnum):
     ACCESS = 5
     QUOTAS = 6
     SINKS = 7
+    QUEUES = 8
+    ACKS = 9
+    DELAYS = 10
+    SHARES = 11
 
 
 class Machine(Protocol):

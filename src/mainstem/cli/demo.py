@@ -227,7 +227,8 @@ async def _stream(app: App, wanted: Wanted, stop: asyncio.Event, show: Show) -> 
     pipeline = await _start_pipeline(write_sample(folder), kafka) if wanted.sample else None
     seconds = wanted.seconds if wanted.seconds is not None else float("inf")
     rate = wanted.rate if wanted.seconds is not None else min(wanted.rate, ENDLESS_RATE)
-    arguments = [kafka, ORDERS, str(seconds), str(rate), *([str(folder)] if wanted.sample else [])]
+    amqp = str(app.listening.get("amqp", "")) if importlib.util.find_spec("pika") else ""
+    arguments = [kafka, amqp, ORDERS, str(seconds), str(rate), *([str(folder)] if wanted.sample else [])]
     try:
         verdict = await _follow(arguments, seconds, stop, show)
     finally:

@@ -81,6 +81,9 @@ class Ledger:
         page.checksum.update(value)
         self.count += 1
 
+    def count_of(self, partition: int) -> int:
+        return self._pages[partition].count if partition in self._pages else 0
+
     @property
     def partitions(self) -> list[int]:
         return sorted(self._pages)
@@ -90,7 +93,7 @@ class Ledger:
         for partition in sorted({*self._pages, *read._pages}):
             sent_page = self._pages.get(partition) or _Page()
             read_page = read._pages.get(partition) or _Page()
-            where = f"partition {partition}"
+            where = f"partition {partition}" if partition >= 0 else "over AMQP"
             if sent_page.count != read_page.count:
                 yield f"{where}: {sent_page.count} were acknowledged, {read_page.count} were read"
             elif sent_page.checksum.digest() != read_page.checksum.digest():

@@ -54,7 +54,8 @@ def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
 
 
 def _about(name: str) -> str:
-    return "   /readyz, /metrics" if name.startswith("http") else ""
+    about = {"http": "   /readyz, /metrics", "amqp": "    RabbitMQ's clients, guest/guest"}
+    return about.get(name.partition("+")[0], "")
 
 
 def _python() -> str:
@@ -179,6 +180,8 @@ def verdict_text(verdict: Mapping[str, object], *, synced: bool) -> str:
         f"From sending to reading: p50 {human_ms(_number(verdict, 'p50_ms'))}, "
         f"p99 {human_ms(_number(verdict, 'p99_ms'))}, slowest {human_ms(_number(verdict, 'max_ms'))}.",
     ]
+    if verdict.get("over_amqp"):
+        lines.append(f"{verdict['over_amqp']:,} of them came from a RabbitMQ client, to the same topic.")
     if synced:
         lines.append("Every order was on disk before it was acknowledged.")
     if wrong:

@@ -1,9 +1,9 @@
-"""A live stream of orders through a broker, with confluent-kafka as producer and consumer.
+"""A live stream of orders through a broker: confluent-kafka sends most of them, pika some, the first reads.
 
-Runs as a process of its own, as a client would, with BROKER TOPIC SECONDS RATE and, where a pipeline
-computes over the orders, the FOLDER of the sample as arguments. Every quarter of a second it prints a JSON
-line about how it goes; the last one has a key `verdict`. SIGTERM ends the stream early, with a verdict on
-what flowed so far.
+Runs as a process of its own, as a client would, with BROKER AMQP TOPIC SECONDS RATE and, where a pipeline
+computes over the orders, the FOLDER of the sample as arguments; AMQP may be empty. Every quarter of a
+second it prints a JSON line about how it goes; the last one has a key `verdict`. SIGTERM ends the stream
+early, with a verdict on what flowed so far.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from mainstem.cli import demo_amqp
+from mainstem.cli.demo_amqp import AmqpOrders
 from mainstem.cli.demo_orders import Ledger, Orders
 from mainstem.cli.demo_results import Results
 from mainstem.cli.demo_sample import SPEED, Expected
@@ -39,7 +41,7 @@ ANSWER_S = 10.0  # how long the broker may take to tell its offsets
 class Stream:
     """One thread sends, one reads, the main one reports."""
 
-    def __init__(self, bootstrap: str, topic: str, rate: int, folder: Path | None) -> None:
+    def __init__(self, bootstrap: str, amqp: str, topic: str, rate: int, folder: Path | None) -> None:
         self._topic = topic
         self._rate = rate
         self._expected = Expected()
@@ -57,6 +59,8 @@ class Stream:
                 "fetch.wait.max.ms": 100,
             }
         )
+        self._amqp = AmqpOrders(amqp, topic, self._run, self._confirmed) if amqp else None
+        self._sent_lock = threading.Lock()  # two clients tell what was acknowledged
         self.sent, self.read = Ledger(), Ledger()
         self.latencies, self.recent = Latencies(), Latencies()
         self.failures: list[str] = []
@@ -80,6 +84,8 @@ class Stream:
         self._consumer.assign(starts)
         if self._results is not None:
             self._results.start()
+        if self._amqp is not None:
+            self._amqp.start()
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -88,6 +94,9 @@ class Stream:
             self._send(seconds)
             self.sent_for_s = time.monotonic() - self.started_s
             self._producer.flush(LATE_S)
+            if self._amqp is not None:
+                self._amqp.finish(LATE_S)
+                self.failures += self._amqp.failures
         finally:
             self._sending_over.set()
 
@@ -98,15 +107,17 @@ class Stream:
             past_s = time.monotonic() - self.started_s
             if past_s >= seconds:
                 return
-            while made <= past_s * self._rate:
-                self._send_one(orders)
+            while made < past_s * self._rate + 1:
                 made += 1
+                self._send_one(orders, made)
             self._producer.poll(TICK_S)
 
-    def _send_one(self, orders: Orders) -> None:
+    def _send_one(self, orders: Orders, number: int) -> None:
         now_us = time.time_ns() // 1000
         self._first_us = self._first_us or now_us
         customer, value = orders.next(self._first_us + (now_us - self._first_us) * SPEED)
+        if self._amqp is not None and self._amqp.take(number, value, now_us):
+            return
         headers: list[tuple[str, str | bytes | None]] = [("run", self._run), ("sent_us", str(now_us))]
         while True:
             try:
@@ -124,9 +135,16 @@ class Stream:
         partition, value = message.partition(), message.value()
         assert partition is not None
         assert isinstance(value, bytes)
-        self.sent.add(partition, value)
-        if self._results is not None:
-            self._expected.add(value)
+        self._acknowledged(partition, value)
+
+    def _confirmed(self, value: bytes) -> None:
+        self._acknowledged(demo_amqp.PAGE, value)
+
+    def _acknowledged(self, page: int, value: bytes) -> None:
+        with self._sent_lock:
+            self.sent.add(page, value)
+            if self._results is not None:
+                self._expected.add(value)
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -166,7 +184,8 @@ class Stream:
         value, partition = message.value(), message.partition()
         assert isinstance(value, bytes)
         assert partition is not None
-        self.read.add(partition, value)
+        over_amqp = headers.get("over") == demo_amqp.OVER.encode()
+        self.read.add(demo_amqp.PAGE if over_amqp else partition, value)
         latency_us = now_us - int(headers["sent_us"] or 0)
         self.latencies.add(latency_us)
         self.recent.add(latency_us)
@@ -197,7 +216,8 @@ class Stream:
             "seconds": round(self.sent_for_s, 3),
             "sent": self.sent.count,
             "read": self.read.count,
-            "partitions": len(self.sent.partitions),
+            "partitions": len([page for page in self.sent.partitions if page >= 0]),
+            "over_amqp": self.sent.count_of(demo_amqp.PAGE),
             "wrong": wrong,
             **self.latencies.summary_ms(),
         }
@@ -206,8 +226,10 @@ class Stream:
         self._consumer.close()
 
 
-def main(bootstrap: str, topic: str, seconds: float, rate: int, folder: Path | None = None) -> None:
-    stream = Stream(bootstrap, topic, rate, folder)
+def main(
+    bootstrap: str, amqp: str, topic: str, seconds: float, rate: int, folder: Path | None = None
+) -> None:
+    stream = Stream(bootstrap, amqp, topic, rate, folder)
     signal.signal(signal.SIGTERM, lambda *_: stream.finish.set())
     stream.prepare()
     sender = threading.Thread(target=stream.send_for, args=(seconds,), daemon=True)
@@ -228,4 +250,5 @@ def _say(line: Mapping[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), *map(Path, sys.argv[5:]))
+    _, kafka, amqp, topic, seconds, rate, *folders = sys.argv
+    main(kafka, amqp, topic, float(seconds), int(rate), *map(Path, folders))

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -22,10 +22,11 @@ from mainstem.config.kinds import duration_ms
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mainstem.torture.run import Progress
+    from mainstem.torture.cycles import Plan, Progress, Report
     from mainstem.torture.spark_run import SparkProgress
 
 P = TypeVar("P")
+F = TypeVar("F", bound=Callable[..., object])
 
 DEFAULT_CYCLES = 20
 DEFAULT_ROWS = 1_000_000
@@ -49,6 +50,39 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
         raise click.BadParameter(str(error)) from None
 
 
+def _crash_options(command: F) -> F:
+    """What to do to a broker, how often and where."""
+    for option in reversed(
+        (
+            click.option(
+                "--cycles", type=click.IntRange(min=1), help=f"How many strikes. [default: {DEFAULT_CYCLES}]"
+            ),
+            click.option(
+                "--for", "seconds", callback=_seconds, metavar="DURATION", help="How long, such as 10m."
+            ),
+            click.option(
+                "--fault",
+                type=click.Choice(list(FAULTS)),
+                default="kill",
+                show_default=True,
+                help="kill -9, which sees what the process loses; a power cut, which sees what the disk "
+                "never got (needs root: it mounts a small ext4 and shuts it down).",
+            ),
+            click.option(
+                "--data",
+                type=click.Path(path_type=Path, file_okay=False),
+                help="A new or empty folder on the disk to try; deleted if all is well. "
+                "[default: a temporary one]",
+            ),
+            click.option(
+                "--seed", type=click.IntRange(min=0), help="Choices of an earlier run. [default: a new one]"
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(
     "torture",
     cls=Commands,
@@ -57,25 +91,11 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
         "mainstem torture                                  # 20 times kill -9, in a temporary folder",
         "mainstem torture --for 10m --data /mnt/disk/try   # on the disk that you want to trust",
         "sudo mainstem torture --fault both --cycles 100   # and power cuts, on a loop-mounted ext4",
+        "mainstem torture queues                           # queues, acks, delays and dead letters, by pika",
         "mainstem torture spark                            # driver, executors and broker of a pipeline",
     ),
 )
-@click.option("--cycles", type=click.IntRange(min=1), help=f"How many strikes. [default: {DEFAULT_CYCLES}]")
-@click.option("--for", "seconds", callback=_seconds, metavar="DURATION", help="How long, such as 10m.")
-@click.option(
-    "--fault",
-    type=click.Choice(list(FAULTS)),
-    default="kill",
-    show_default=True,
-    help="kill -9, which sees what the process loses; a power cut, which sees what the disk never got "
-    "(needs root: it mounts a small ext4 and shuts it down).",
-)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="A new or empty folder on the disk to try; deleted if all is well. [default: a temporary one]",
-)
-@click.option("--seed", type=click.IntRange(min=0), help="Choices of an earlier run. [default: a new one]")
+@_crash_options
 @json_option
 @click.pass_context
 def command(
@@ -99,21 +119,61 @@ def command(
         raise click.ClickException(
             "the load is made by confluent-kafka, which is not installed here: pip install confluent-kafka"
         )
-    from mainstem.torture.run import Plan, torture
+    from mainstem.torture.run import torture
 
-    if cycles is None and seconds is None:
-        cycles = DEFAULT_CYCLES
-    seed = random.randrange(1_000_000) if seed is None else seed
-    folder = data or Path(tempfile.mkdtemp(prefix="mainstem-torture-"))
-    remark(f"Seed {seed}, data in {folder.resolve()}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is mounted is unmounted
+    _crash(torture, Asked(cycles, seconds, fault, data, seed), as_json)
+
+
+class Asked(NamedTuple):
+    """The options of a run; None: not given."""
+
+    cycles: int | None
+    seconds: float | None
+    fault: str
+    data: Path | None
+    seed: int | None
+
+
+def _crash(torture: Callable[[Plan, Report], Progress], asked: Asked, as_json: bool) -> None:
+    """Ends with exit code 1 if it was not good."""
+    from mainstem.torture.cycles import Plan
     from mainstem.torture.view import line, live_view
 
+    cycles = DEFAULT_CYCLES if asked.cycles is None and asked.seconds is None else asked.cycles
+    seed = random.randrange(1_000_000) if asked.seed is None else asked.seed
+    folder = asked.data or Path(tempfile.mkdtemp(prefix="mainstem-torture-"))
+    remark(f"Seed {seed}, data in {folder.resolve()}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is mounted is unmounted
     with _screen(line, live_view) as show:
-        progress = torture(Plan(folder, seed, FAULTS[fault], cycles, seconds), show)
+        progress = torture(Plan(folder, seed, FAULTS[asked.fault], cycles, asked.seconds), show)
     _tell(progress, folder, as_json)
     if not progress.is_good:
         raise click.exceptions.Exit(1)
+
+
+@command.command(
+    "queues",
+    epilog=examples(
+        "mainstem torture queues                                 # 20 times kill -9, in a temporary folder",
+        "sudo mainstem torture queues --fault both --cycles 100  # and power cuts, on a loop-mounted ext4",
+    ),
+)
+@_crash_options
+@json_option
+def queues_command(
+    cycles: int | None, seconds: float | None, fault: str, data: Path | None, seed: int | None, as_json: bool
+) -> None:
+    """Crash a broker under a load on its queues, and compare what it said with what is delivered.
+
+    Publishers with confirms and in transactions, consumers that acknowledge, reject and give back, fan-out,
+    priorities, dead letters and delays. Exit code 1 if anything confirmed was lost, or came twice without
+    saying so.
+    """
+    if importlib.util.find_spec("pika") is None:
+        raise click.ClickException("the load is made by pika, which is not installed here: pip install pika")
+    from mainstem.torture.queue_run import torture_queues
+
+    _crash(torture_queues, Asked(cycles, seconds, fault, data, seed), as_json)
 
 
 def _tell(progress: Progress, folder: Path, as_json: bool) -> None:
@@ -127,7 +187,7 @@ def _tell(progress: Progress, folder: Path, as_json: bool) -> None:
             "seed": progress.seed,
             "strikes": counts(progress.strikes),
             "struck into": counts(progress.aims),
-            "acknowledged records": progress.acked,
+            "acknowledged": progress.acked,
             "slowest start": f"{progress.slowest_start_s:.2f} s",
             # No failure in n tries bounds its chance at 3/n, with 95 % confidence.
             "chance of a loss per strike": f"below {min(3 / strikes, 1):.1%}" if strikes else "unknown",

@@ -44,8 +44,13 @@ def check_exposure(config: Config) -> None:
 
 
 def mechanisms_offered(configured: tuple[str, ...], listener: str, endpoint: Endpoint) -> tuple[str, ...]:
-    """Ways to log in at a listener. PLAIN hands over the password: never unprotected over a network."""
+    """Ways to log in at a listener. PLAIN hands over the password: never unprotected over a network.
+
+    AMQP's clients know no other way than PLAIN.
+    """
     protected = has_tls(listener) or is_loopback(endpoint.host)
+    if listener.partition("+")[0] == "amqp":
+        return (PLAIN,) if protected else ()
     return tuple(name for name in configured if protected or name != PLAIN)
 
 

@@ -35,7 +35,7 @@ KIB, MIB = 2**10, 2**20
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1000, 60_000, 3_600_000, 86_400_000
 INT32_MAX = 2**31 - 1
 # Where a protocol listens on loopback when nobody says otherwise.
-USUAL_PORTS: Mapping[str, int] = {"kafka": 9092, "http": 9640}
+USUAL_PORTS: Mapping[str, int] = {"kafka": 9092, "amqp": 5672, "http": 9640}
 
 
 def setting(kind: Kind[T], default: T, help_text: str, flag: str | None = None) -> T:
@@ -162,6 +162,15 @@ class Topics:
             name.replace("_", "."): ",".join(value) if isinstance(value, tuple) else str(value)
             for name, value in values.items()
         }
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Queues and the exchanges before them."""
+
+    max_message_bytes: int = setting(
+        size_bytes(KIB, 64 * MIB), 16 * MIB, "Largest message that a client may publish to an exchange."
+    )
 
 
 @dataclass(frozen=True)
@@ -336,6 +345,7 @@ PLANNED: frozenset[str] = frozenset()
 SECTIONS: Mapping[str, type[Any]] = {
     "server": Server,
     "topics": Topics,
+    "queues": Queues,
     "journal": Journal,
     "merge": Merge,
     "snapshot": Snapshot,
@@ -352,6 +362,7 @@ class Config:
 
     server: Server = field(default_factory=Server)
     topics: Topics = field(default_factory=Topics)
+    queues: Queues = field(default_factory=Queues)
     journal: Journal = field(default_factory=Journal)
     merge: Merge = field(default_factory=Merge)
     snapshot: Snapshot = field(default_factory=Snapshot)

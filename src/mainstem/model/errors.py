@@ -23,7 +23,13 @@
     │   ├── InconsistentProtocol, FencedInstanceId, GroupNotFound, GroupNotEmpty, GroupFull
     │   ├── FencedMemberEpoch, StaleMemberEpoch, UnreleasedInstanceId
     │   ├── GroupSubscribedToTopic, OffsetsUnstable
+    │   ├── ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached, InvalidRecordState
     │   └── CoordinatorClosing
+    ├── QueueError
+    │   ├── UnknownNamespace, UnknownExchange, UnknownQueue
+    │   ├── QueueLocked             it belongs to another connection alone
+    │   ├── QueueInUse, QueueNotEmpty, ExchangeInUse, NotForClients
+    │   └── Inequivalent            it exists, with another value of the argument it names
     ├── AccessError
     │   ├── AuthenticationFailed, UnsupportedMechanism, IllegalSaslState
     │   ├── NotAuthorized           names operation and resource
@@ -252,6 +258,58 @@ class OffsetsUnstable(GroupError): ...
 
 
 class CoordinatorClosing(GroupError): ...
+
+
+class ShareSessionNotFound(GroupError): ...
+
+
+class InvalidShareSessionEpoch(GroupError): ...
+
+
+class ShareSessionLimitReached(GroupError): ...
+
+
+class InvalidRecordState(GroupError):
+    """Who acknowledges does not hold the records: their time was up, or they were never taken."""
+
+
+# --- queues ------------------------------------------------------------------------------------
+
+
+class QueueError(MainstemError): ...
+
+
+class UnknownNamespace(QueueError): ...
+
+
+class UnknownExchange(QueueError): ...
+
+
+class UnknownQueue(QueueError): ...
+
+
+class QueueLocked(QueueError): ...
+
+
+class QueueInUse(QueueError): ...
+
+
+class QueueNotEmpty(QueueError): ...
+
+
+class ExchangeInUse(QueueError): ...
+
+
+class NotForClients(QueueError):
+    """A thing of the broker's own: it cannot be changed, deleted or published to."""
+
+
+class Inequivalent(QueueError):
+    """Something of that name exists, and differs in one argument."""
+
+    def __init__(self, what: str, argument: str, received: object, current: object) -> None:
+        super().__init__(f"{what} exists with {argument} {current!r}, not {received!r}")
+        self.argument, self.received, self.current = argument, received, current
 
 
 # --- access ------------------------------------------------------------------------------------

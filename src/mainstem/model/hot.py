@@ -11,6 +11,10 @@ from importlib.util import find_spec
 HOT_MODULES = (
     "mainstem.model.record_loop",
     "mainstem.kernel.log.scan",
+    "mainstem.wire.amqp.events",
+    "mainstem.wire.amqp.scan",
+    "mainstem.wire.amqp.records",
+    "mainstem.wire.amqp.deliver",
     "mainstem.spark.json_loop",
 )
 

@@ -297,6 +297,14 @@ def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), pos
 
 
+def decode_headers(data: bytes, pos: int, stop: int) -> Headers:
+    """Of one record, whose span says where they start and where it stops."""
+    try:
+        return _headers(data, pos, stop)
+    except IndexError:
+        raise CorruptBatch("the headers end early") from None
+
+
 def _headers(data: bytes, pos: int, stop: int) -> Headers:
     count, pos = _read_varint(data, pos)
     if count < 0 or count * _MIN_HEADER_BYTES > stop - pos:

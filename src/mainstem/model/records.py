@@ -247,6 +247,11 @@ def _finish(out: bytearray, base_offset: int, leader_epoch: int, signed: _Signed
     return out
 
 
+def finish_batch(out: bytearray, base_offset: int, leader_epoch: int, count: int, at_ms: int) -> bytearray:
+    """`out` is room for a header, then `count` plain records of one time: make it a batch, in place."""
+    return _finish(out, base_offset, leader_epoch, (NO_CODEC, count - 1, at_ms, at_ms, -1, -1, -1, count))
+
+
 # --- changing ----------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import contextlib
 import hmac
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
 
@@ -57,6 +57,7 @@ class Route:
     path: str
     handler: Handler
     open: bool = False  # answers anybody: it changes nothing and tells nothing
+    max_body_bytes: int = MAX_BODY_BYTES  # of those who may call it
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer)
         try:
-            while (request := await connection.next_request()) is not None:
+            while (request := await connection.next_request(self._max_body_bytes)) is not None:
                 await connection.answer(request.method, await self._respond(request))
         except _Refused as refused:
             with contextlib.suppress(OSError, h11.LocalProtocolError):
@@ -112,9 +113,18 @@ class HttpServer:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _respond(self, request: Request) -> Response:
+    def _route(self, request: Request) -> Route | None:
         method = "GET" if request.method == "HEAD" else request.method
-        route = self._routes.get((method, request.path))
+        return self._routes.get((method, request.path))
+
+    def _max_body_bytes(self, request: Request) -> int:
+        """Before the body is read: a stranger gets no room for a large one."""
+        route = self._route(request)
+        may = not _from_a_web_page(request, self._access) and _has_token(request, self._access.token)
+        return route.max_body_bytes if route is not None and may else MAX_BODY_BYTES
+
+    async def _respond(self, request: Request) -> Response:
+        route = self._route(request)
         if route is None:
             methods = sorted(known for known, path in self._routes if path == request.path)
             return _error(405, {"allow": ", ".join(methods)}) if methods else _error(404)
@@ -156,7 +166,7 @@ class _Connection:
         self._reader, self._writer = reader, writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
 
-    async def next_request(self) -> Request | None:
+    async def next_request(self, max_body_bytes: Callable[[Request], int]) -> Request | None:
         """None once the connection has served its last request."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
@@ -165,21 +175,20 @@ class _Connection:
         head = await self._event()
         if not isinstance(head, h11.Request):
             return None
-        body = bytearray()
-        while isinstance(event := await self._event(), h11.Data):
-            body += event.data
-            if len(body) > MAX_BODY_BYTES:
-                raise _Refused(413)
-        if not isinstance(event, h11.EndOfMessage):
-            return None
         target = urlsplit(head.target.decode("latin-1"))
-        return Request(
+        request = Request(
             method=head.method.decode("ascii"),
             path=target.path,
             query={name: values[-1] for name, values in parse_qs(target.query).items()},
             headers={name.decode("ascii"): value.decode("latin-1") for name, value in head.headers},
-            body=bytes(body),
+            body=b"",
         )
+        body, most = bytearray(), max_body_bytes(request)
+        while isinstance(event := await self._event(), h11.Data):
+            body += event.data
+            if len(body) > most:
+                raise _Refused(413)
+        return replace(request, body=bytes(body)) if isinstance(event, h11.EndOfMessage) else None
 
     async def answer(self, method: str, response: Response) -> None:
         headers = {"content-type": response.content_type, **response.headers}

@@ -59,7 +59,12 @@ class Broker:
                 f"listen={listen!r} must be addresses by name, such as {{'kafka': '{ANY_PORT}'}}"
             )
         self.settings = {**TEST_SETTINGS, **(settings or {})}
-        self.listening: Mapping[str, str] = {"kafka": ANY_PORT, "http": ANY_PORT, **(listen or {})}
+        self.listening: Mapping[str, str] = {
+            "kafka": ANY_PORT,
+            "amqp": ANY_PORT,
+            "http": ANY_PORT,
+            **(listen or {}),
+        }
         self.is_running = False
         self._given_data = Path(data) if data is not None else None
         self._keep_data = keep_data
@@ -72,6 +77,11 @@ class Broker:
     def kafka(self) -> str:
         """HOST:PORT, for `bootstrap.servers`."""
         return self.listening["kafka"]
+
+    @property
+    def amqp(self) -> str:
+        """HOST:PORT, for RabbitMQ's clients; user and password are guest."""
+        return self.listening["amqp"]
 
     @property
     def http(self) -> str:

@@ -8,9 +8,19 @@
     faults.py     when to strike, and how
     readback.py   everything that is in the broker, as readers see it
     judge.py      ledger against readback; pure
-    run.py        the cycles
+    scene.py      the clients and their topics, together
+    cycles.py     load, strike, start again, come to rest, judge; run.py puts the two together
 
-    verdict.py    one promise, and where it was broken
+    verdict.py    promises, and where they were broken
+
+The same cycles with a load on queues:
+
+    queue_ledger.py   what clients sent and saw
+    queue_line.py     a connection, by pika; nobody else here knows it
+    queue_clients.py, queue_publishers.py, queue_consumers.py
+                      the load
+    queue_scene.py    the queues and the clients on them
+    queue_judge.py    what was seen against what was promised; pure
 
 and the same for a pipeline on Spark, whose driver, executors and broker are killed while it counts:
 
@@ -23,6 +33,6 @@ and the same for a pipeline on Spark, whose driver, executors and broker are kil
     spark_judge.py    rows against readback; pure
     spark_run.py      the run
 
-`mainstem torture` and `mainstem torture spark` are the commands around it. The first needs confluent-kafka,
-the second Spark, so nothing else imports this room.
+`mainstem torture`, `mainstem torture queues` and `mainstem torture spark` are the commands around it. The
+first needs confluent-kafka, the second pika, the third Spark, so nothing else imports this room.
 """

@@ -16,6 +16,7 @@ EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2  # 0 would write the file system's own log first, as no power cut does
 CAP_SYS_ADMIN = 21  # the number of its bit
 UMOUNT_TIMEOUT_S = 20.0
+POWER_UP_TIMEOUT_S = 120.0
 
 
 def why_no_power_cut() -> str | None:
@@ -69,8 +70,26 @@ class LoopDisk:
 
     def power_up(self) -> None:
         """Mount it again, as after a power cut: whoever used it must be dead by now."""
+        until = time.monotonic() + POWER_UP_TIMEOUT_S
         self.unmount()
         self.mount()
+        # Whoever made a mount namespace of their own meanwhile (a container, say) has this file system in it,
+        # and keeps it in use. Then it is the one that was shut down which was mounted again.
+        while not self._is_alive():
+            if time.monotonic() > until:
+                raise MainstemError(f"{self.path} stays shut down: something keeps it in use")
+            time.sleep(0.05)
+            self.unmount()
+            self.mount()
+
+    def _is_alive(self) -> bool:
+        probe = self.path / "probe"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError:
+            return False
+        return True
 
     def unmount(self) -> None:
         """Killed processes let go of their files a moment after they are gone."""

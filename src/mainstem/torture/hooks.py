@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mainstem.broker import broker, chores
+from mainstem.broker.queues import acks
 from mainstem.kernel.log.disk import OsDisk, OsFile
 from mainstem.model.ports import Buffer
 
 HURRIED_TICK_S = 0.1
+# Messages: so that a strike often follows a note of what is being delivered before a snapshot has it, too.
+MARKED_AHEAD = 20
 
 
 def hurry() -> None:
     """Snapshots, seals and merges follow each other without a pause, so that a strike often meets one."""
     chores.TICK_S = HURRIED_TICK_S
+    acks.MARK_AHEAD = MARKED_AHEAD
 
 
 class UnsyncedFile(OsFile):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mainstem.client import TopicPartition
 from mainstem.torture.ledger import NO_OFFSET, Ledger, Outcome, Repeats, Writer
 from mainstem.torture.readback import Readback, View
-from mainstem.torture.verdict import Check
+from mainstem.torture.verdict import Check, Verdict
 
 Views = Mapping[TopicPartition, View]
 Name = tuple[str, int]  # writer, number
@@ -33,23 +33,6 @@ PROMISES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    checks: Mapping[str, Check] = field(default_factory=lambda: {name: Check() for name in PROMISES})
-
-    @property
-    def is_good(self) -> bool:
-        return not any(check.wrong for check in self.checks.values())
-
-    def add(self, other: Verdict) -> None:
-        for name, check in other.checks.items():
-            self.checks[name].checked += check.checked
-            self.checks[name].wrong.extend(check.wrong)
-
-    def findings(self) -> list[str]:
-        return [f"{name}: {text}" for name, check in self.checks.items() for text in check.wrong]
-
-
-@dataclass(frozen=True, slots=True)
 class Piping:
     """Group `name` copies `source` to `target`, partition by partition."""
 
@@ -59,7 +42,7 @@ class Piping:
 
 
 def judge(ledger: Ledger, readback: Readback, piping: Piping | None = None) -> Verdict:
-    verdict = Verdict()
+    verdict = Verdict(PROMISES)
     checks, views = verdict.checks, readback.views
     copies = piping.target if piping is not None else ""
     originals = {place: view for place, view in views.items() if place.topic != copies}

@@ -10,11 +10,12 @@ from mainstem.client.admin import create_topic, delete_topic
 from mainstem.torture.clients import SETTLE_S
 from mainstem.torture.consumers import GroupMember, Watcher
 from mainstem.torture.gate import Gate, Worker
-from mainstem.torture.judge import Piping, Verdict, judge
+from mainstem.torture.judge import Piping, judge
 from mainstem.torture.ledger import Ledger, Repeats
 from mainstem.torture.pipeline import Pipeline
 from mainstem.torture.producers import Sender, TransactionalSender
 from mainstem.torture.readback import read_back
+from mainstem.torture.verdict import Verdict
 
 PARTITIONS = 3
 
@@ -72,7 +73,14 @@ class Scene:
             Watcher(bootstrap, self.places("orders", "payments", "copies"), gate, ledger),
         ]
 
-    def rest(self) -> None:
+    @property
+    def acked(self) -> int:
+        return self.ledger.acked_records()
+
+    def struck(self, begun_s: float) -> None:
+        self.ledger.struck()
+
+    def rest(self, *, last: bool) -> None:
         """Every client brings its work to an end; one that cannot is a finding."""
         self.gate.close()
         if gone := self._lost_topics():

@@ -7,18 +7,21 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import randrange  # noqa: TID251 - any port that is free will do
 
 import mainstem
 from mainstem.model.errors import MainstemError
 
 START_TIMEOUT_S = 60.0
 POLL_S = 0.002
+LOWEST_PORT, HIGHEST_PORT = 15_000, 32_000
 TAIL_CHARS = 3000
 PLAIN_PROGRAM = "from mainstem.cli.main import main; main()"
 PROGRAM = f"from mainstem.torture import hooks; hooks.hurry(); {PLAIN_PROGRAM}"
@@ -54,7 +57,7 @@ class Server:
         self.program = program
         self.before = tuple(before)
         self.starts = 0
-        self._listen = {"kafka": "127.0.0.1:0", "http": "127.0.0.1:0"}
+        self._listen = {name: f"127.0.0.1:{_free_port()}" for name in ("kafka", "amqp", "http")}
         atexit.register(self.kill_all)  # nothing stays behind when the run itself is cut short
         self._folder = tempfile.TemporaryDirectory(prefix="mainstem-torture-")
         self._ready = Path(self._folder.name) / "ready.json"
@@ -64,6 +67,10 @@ class Server:
     @property
     def kafka(self) -> str:
         return self._listen["kafka"]
+
+    @property
+    def amqp(self) -> str:
+        return self._listen["amqp"]
 
     @property
     def http(self) -> str:
@@ -137,6 +144,18 @@ class Server:
 
     def log_tail(self) -> str:
         return self.log.read_text(errors="replace")[-TAIL_CHARS:]
+
+
+def _free_port() -> int:
+    """Not one that the system gives to connections: while the broker is away nobody else gets it."""
+    while True:
+        port = randrange(LOWEST_PORT, HIGHEST_PORT)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def _environment() -> dict[str, str]:

@@ -19,6 +19,26 @@ class Check:
             self.wrong.append(say())
 
 
+class Verdict:
+    """Of several promises, by their short names."""
+
+    def __init__(self, promises: Mapping[str, str]) -> None:
+        self.promises = promises
+        self.checks: Mapping[str, Check] = {name: Check() for name in promises}
+
+    @property
+    def is_good(self) -> bool:
+        return not any(check.wrong for check in self.checks.values())
+
+    def add(self, other: Verdict) -> None:
+        for name, check in other.checks.items():
+            self.checks[name].checked += check.checked
+            self.checks[name].wrong.extend(check.wrong)
+
+    def findings(self) -> list[str]:
+        return [f"{name}: {text}" for name, check in self.checks.items() for text in check.wrong]
+
+
 def told(checks: Mapping[str, Check], promises: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
     """Promise by promise, for people and machines."""
     for name, check in checks.items():

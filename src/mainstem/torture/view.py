@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mainstem.torture.judge import PROMISES
-from mainstem.torture.run import Progress
+from mainstem.torture.cycles import Progress
 from mainstem.torture.verdict import told
 
 
@@ -26,12 +25,12 @@ def live_view(progress: Progress) -> RenderableType:
         ("cycles", str(progress.cycles)),
         ("strikes", counts(progress.strikes)),
         ("into", counts(progress.aims)),
-        ("acknowledged", f"{progress.acked:,} records"),
+        ("acknowledged", f"{progress.acked:,}"),
         ("slowest start", f"{progress.slowest_start_s:.1f} s"),
         ("running for", f"{progress.elapsed_s:.0f} s"),
     ):
         facts.add_row(Text(name, style="bold"), value)
-    return Group(Text("mainstem torture", style="bold"), facts)
+    return Group(Text(progress.title, style="bold"), facts)
 
 
 def line(progress: Progress) -> str:
@@ -40,4 +39,4 @@ def line(progress: Progress) -> str:
 
 
 def rows(progress: Progress) -> Iterator[Mapping[str, object]]:
-    return told(progress.verdict.checks, PROMISES)
+    return told(progress.verdict.checks, progress.verdict.promises)

@@ -15,6 +15,9 @@ from mainstem.wire.kafka import consumer_groups as cg
 from mainstem.wire.kafka import group_admin as ga
 from mainstem.wire.kafka import group_offsets as go
 from mainstem.wire.kafka import groups as gr
+from mainstem.wire.kafka import share_fetch as sf
+from mainstem.wire.kafka import share_groups as sg
+from mainstem.wire.kafka import share_offsets as so
 from mainstem.wire.kafka import transaction_admin as ta
 from mainstem.wire.kafka import transactions as tx
 from mainstem.wire.kafka.apis import SPECS, ApiKey
@@ -102,6 +105,19 @@ def heartbeat_request() -> cg.ConsumerGroupHeartbeatRequest:
     )
 
 
+def share_heartbeat(epoch: int = 0) -> sg.ShareGroupHeartbeatRequest:
+    return sg.ShareGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=epoch, subscribed_topic_names=["t"]
+    )
+
+
+def share_offsets_request() -> so.DescribeShareGroupOffsetsRequest:
+    named = so.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])
+    return so.DescribeShareGroupOffsetsRequest(
+        groups=[so.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=[named])]
+    )
+
+
 def _error(answer: Any) -> int:
     return int(answer.error_code)
 
@@ -139,6 +155,22 @@ CASES: list[Case] = [
     ("read", "group", 1, heartbeat_request(), _error, GROUP),
     ("describe", "topic", 1, heartbeat_request(), _error, TOPIC),
     ("describe", "group", 1, cg.ConsumerGroupDescribeRequest(group_ids=["g"]), _fetched_group, GROUP),
+    ("read", "group", 1, share_heartbeat(), _error, GROUP),
+    ("describe", "topic", 1, share_heartbeat(), _error, TOPIC),
+    ("describe", "group", 1, sg.ShareGroupDescribeRequest(group_ids=["g"]), _fetched_group, GROUP),
+    ("read", "group", 2, sf.ShareFetchRequest(group_id="g", member_id="m"), _error, GROUP),
+    ("read", "group", 2, sf.ShareAcknowledgeRequest(group_id="g", member_id="m"), _error, GROUP),
+    ("describe", "group", 1, share_offsets_request(), _fetched_group, GROUP),
+    ("read", "group", 0, so.AlterShareGroupOffsetsRequest(group_id="g"), _error, GROUP),
+    ("delete", "group", 0, so.DeleteShareGroupOffsetsRequest(group_id="g"), _error, GROUP),
+    (
+        "cluster_action",
+        "cluster",
+        6,
+        gr.FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"]),
+        lambda answer: answer.coordinators[0].error_code,
+        CLUSTER,
+    ),
     ("write", "transactional_id", 5, tx.InitProducerIdRequest(transactional_id="x"), _error, TXN),
     ("write", "transactional_id", 3, add_request(), _added, TXN),
     ("write", "topic", 3, add_request(), _added, TOPIC),
@@ -188,6 +220,36 @@ def test_who_lacks_the_right_is_told_for_which_kind_of_resource(
     tmp_path, operation, kind, version, message, code_in, code
 ):
     assert code_in(ask(tmp_path, Without((operation, kind)), version, message)) == code
+
+
+def test_of_a_topic_that_may_not_be_read_nothing_is_lent(tmp_path):
+    async def run() -> tuple[int, int]:
+        log = LogOptions(file_bytes=8 << 20, reserve_bytes=1 << 20)
+        broker = await Broker.open(BrokerOptions(str(tmp_path), log=log))
+        topic = await broker.create_topic("t")
+        listener = Listener("kafka", broker, Without(("read", "topic")))
+        request = Request(Session(listener, "127.0.0.1", ("127.0.0.1", 9092)), 2, "me")
+        await HANDLERS[ApiKey.SHARE_GROUP_HEARTBEAT](request, share_heartbeat())
+        part = sf.ShareFetchPartition(partition_index=0)
+        wanted = sf.ShareFetchRequest(
+            group_id="g",
+            member_id="m",
+            max_records=1,
+            topics=[sf.ShareFetchTopic(topic_id=topic.id, partitions=[part])],
+        )
+        fetched = await HANDLERS[ApiKey.SHARE_FETCH](request, wanted)
+        ack = sf.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
+        acked = sf.AcknowledgePartition(partition_index=0, acknowledgement_batches=[ack])
+        named = sf.AcknowledgeTopic(topic_id=topic.id, partitions=[acked])
+        told = await HANDLERS[ApiKey.SHARE_ACKNOWLEDGE](
+            request,
+            sf.ShareAcknowledgeRequest(group_id="g", member_id="m", share_session_epoch=1, topics=[named]),
+        )
+        await broker.close()
+        codes = [answer.responses[0].partitions[0].error_code for answer in (fetched, told)]
+        return codes[0], codes[1]
+
+    assert asyncio.run(run()) == (TOPIC, TOPIC)
 
 
 def test_an_idempotent_producer_needs_one_of_two_rights(tmp_path):

@@ -24,9 +24,7 @@ def test_the_table_of_versions_is_what_is_offered():
 
 def test_what_is_not_offered_is_named():
     offered_keys = set(HANDLERS) | set(HOT_HANDLERS)
-    missing = [
-        spec.name for key, spec in SPECS.items() if key not in offered_keys and "Share" not in spec.name
-    ]
+    missing = [spec.name for key, spec in SPECS.items() if key not in offered_keys]
     assert [name for name in missing if name not in PAGE] == []
 
 

@@ -30,6 +30,7 @@ async def broken(_: Request) -> Response:
 
 ROUTES = [
     Route("POST", "/admin/echo", echo),
+    Route("POST", "/admin/large", echo, max_body_bytes=3 << 20),
     Route("GET", "/numbers", numbers),
     Route("GET", "/broken", broken),
     *health_routes(Meters(), lambda: None),
@@ -115,6 +116,25 @@ def test_unknown_paths_and_methods_are_told_apart():
 def test_a_body_and_a_query_reach_the_handler():
     status, body = ask("POST", "/admin/echo?to=a&to=b", body=b"hello")
     assert (status, json.loads(body)) == (200, {"query": {"to": "b"}, "body": "hello"})
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "size", "status"),
+    [
+        ("/admin/echo", "Authorization: Bearer secret", 2 << 20, b"413"),
+        ("/admin/large", "Authorization: Bearer secret", 2 << 20, b"200"),
+        ("/admin/large", "Authorization: Bearer secret", 4 << 20, b"413"),
+        ("/admin/large", "Authorization: Bearer wrong", 2 << 20, b"413"),
+    ],
+)
+def test_a_route_may_take_larger_bodies_from_those_who_may_call_it(path, header, size, status):
+    async def test(server: HttpServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(call("POST", path, header, body=b"x" * size))
+        assert (await reader.readline()).split()[1] == status
+        writer.close()
+
+    run(test, Access(token="secret"))
 
 
 def test_an_iterator_is_sent_in_chunks():

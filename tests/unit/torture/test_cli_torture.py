@@ -37,6 +37,20 @@ def test_options_of_the_broker_alone_are_refused_before_spark():
     assert "--cycles stands before spark" in result.output
 
 
+def test_a_folder_that_holds_something_is_left_alone_by_queues_too(tmp_path):
+    (tmp_path / "precious").write_text("data")
+    result = CliRunner().invoke(cli, ["torture", "queues", "--data", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "not empty" in result.output
+
+
+def test_without_pika_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pika", None)
+    result = CliRunner().invoke(cli, ["torture", "queues"])
+    assert result.exit_code == 1
+    assert "pip install pika" in result.output
+
+
 def test_a_folder_that_holds_something_is_left_alone_by_spark_too(tmp_path):
     pytest.importorskip("pyspark")
     (tmp_path / "precious").write_text("data")

@@ -81,8 +81,13 @@ CODES: dict[type[e.MainstemError], int] = {
     e.UnsupportedAssignor: 112,
     e.StaleMemberEpoch: 113,
     e.TransactionAbortable: 120,
+    e.InvalidRecordState: 121,
+    e.ShareSessionNotFound: 122,
+    e.InvalidShareSessionEpoch: 123,
     e.InvalidRegularExpression: 128,
+    e.ShareSessionLimitReached: 133,
     e.GroupError: UNKNOWN_SERVER_ERROR,
+    e.QueueError: 42,
     e.AccessError: 58,
     e.ClientError: UNKNOWN_SERVER_ERROR,  # a client's own, never a broker's
     e.BrokerUnreachable: UNKNOWN_SERVER_ERROR,

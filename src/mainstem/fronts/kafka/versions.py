@@ -40,6 +40,7 @@ def api_versions(versions: dict[ApiKey, tuple[int, int]], software: str = "") ->
 # Features that clients look at: the highest level that works here, finalized from the start.
 FEATURES: dict[str, int] = {
     "group.version": 1,  # the broker assigns
+    "share.version": 1,  # share groups
     "transaction.version": 2,  # a new epoch per transaction
 }
 

@@ -1,13 +1,14 @@
 """All groups by id: the one door for the shell, which needs a single timer for all of them.
 
-A group exists while it has members or committed offsets. Members live in a `ClassicGroup` or a
-`ConsumerGroup` in memory; offsets live in the journaled `GroupOffsets`. What a request gets when there is
-no such group, or one of the other kind, is decided here.
+A group exists while it has members or committed offsets; a share group from its first member on until it is
+deleted. Members live in a `ClassicGroup`, a `ConsumerGroup` or a `ShareGroup` in memory; offsets live in the
+journaled `GroupOffsets`. What a request gets when there is no such group, or one of another kind, is decided
+here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -34,6 +35,8 @@ from mainstem.kernel.groups.consumer_messages import (
 )
 from mainstem.kernel.groups.deadlines import Deadlines
 from mainstem.kernel.groups.offsets import GroupOffsets, OffsetsDeleted
+from mainstem.kernel.groups.share import ShareGroup, check_share_heartbeat
+from mainstem.kernel.groups.share_messages import ShareHeartbeat, ShareLimits, ShareState, ShareView
 from mainstem.model.errors import (
     GroupNotFound,
     GroupSubscribedToTopic,
@@ -51,6 +54,7 @@ class GroupKind(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,14 @@ class Groups:
         now_ms: int,
         classic: ClassicLimits | None = None,
         consumer: ConsumerLimits | None = None,
+        shares: Set[str] = frozenset(),
     ) -> None:
+        """`shares`: the ids of the share groups that are in the journal, as they come and go."""
         self._offsets = offsets
         self._started_ms = now_ms
         self._classic_limits, self._consumer_limits = classic, consumer
-        self._groups: dict[str, ClassicGroup | ConsumerGroup] = {}
+        self._shares = shares
+        self._groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._emptied_ms: dict[str, int] = {}  # of groups that were swept and still have offsets
 
@@ -123,6 +130,8 @@ class Groups:
     ) -> HeartbeatResult:
         check_heartbeat(request)
         group = self._groups.get(group_id)
+        if self._is_share(group_id):
+            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
         if isinstance(group, ClassicGroup) and not group.idle:
             raise GroupNotFound(f"{group_id} is a classic group with members")
         if not isinstance(group, ConsumerGroup):
@@ -134,6 +143,27 @@ class Groups:
         self._groups[group_id] = group
         self._arm(group_id)
         return result
+
+    # --- members of share groups ---------------------------------------------------------------
+
+    def share_heartbeat(
+        self, group_id: str, request: ShareHeartbeat, topics: Topics, now_ms: int, limits: ShareLimits
+    ) -> HeartbeatResult:
+        check_share_heartbeat(request)
+        group = self._groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            if group is not None or group_id in self._offsets:
+                raise GroupNotFound(f"Group {group_id} is not a share group.")
+            if request.member_epoch != JOIN_EPOCH:
+                raise UnknownMember(request.member_id)
+            group = ShareGroup(_checked(group_id), now_ms)
+        result = group.heartbeat(request, topics, now_ms, limits)
+        self._groups[group_id] = group
+        self._arm(group_id)
+        return result
+
+    def _is_share(self, group_id: str) -> bool:
+        return group_id in self._shares or isinstance(self._groups.get(group_id), ShareGroup)
 
     # --- offsets -------------------------------------------------------------------------------
 
@@ -150,11 +180,15 @@ class Groups:
         group = self._groups.get(_checked(group_id))
         if group is not None:
             group.check_commit(member_id, instance_id, generation, now_ms, in_txn)
+        elif group_id in self._shares:
+            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
         elif generation >= 0:
             raise UnknownMember(member_id)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         group = self._groups.get(group_id)
+        if self._is_share(group_id):
+            raise GroupNotFound(f"Group {group_id} is not a consumer group.")
         if isinstance(group, ConsumerGroup):
             group.check_fetch(member_id, epoch)
 
@@ -163,6 +197,8 @@ class Groups:
         group = self._groups.get(group_id)
         if group is None:
             self._check_exists(group_id)
+            if group_id in self._shares:
+                raise GroupNotFound(f"Group {group_id} is not a consumer group.")
             return
         group.check_offsets_delete()
         if topic_name is not None and isinstance(group, ConsumerGroup) and group.reads(topic_name):
@@ -191,27 +227,33 @@ class Groups:
         group = self._groups.get(group_id)
         if group is None:
             self._check_exists(group_id)
+        if self._is_share(group_id):
+            return GroupKind.SHARE
         return GroupKind.CONSUMER if isinstance(group, ConsumerGroup) else GroupKind.CLASSIC
 
-    def describe(self, group_id: str) -> ClassicView | ConsumerView:
+    def describe(self, group_id: str) -> ClassicView | ConsumerView | ShareView:
         group = self._groups.get(group_id)
         if group is not None:
             return group.describe()
         self._check_exists(group_id)
+        if group_id in self._shares:
+            return ShareGroup(group_id, 0).describe()
         return ClassicView(group_id, ClassicState.EMPTY, "", "", 0, None, ())
 
     def ids(self) -> list[str]:
         """Of all groups, sorted."""
-        return sorted(self._groups.keys() | self._offsets.groups())
+        return sorted(self._groups.keys() | self._offsets.groups() | self._shares)
 
     def count(self) -> int:
-        return len(self._groups.keys() | self._offsets.groups())
+        return len(self._groups.keys() | self._offsets.groups() | self._shares)
 
     def listed(self, group_id: str) -> ListedGroup | None:
         """How it is listed; None if there is no such group any more."""
         group = self._groups.get(group_id)
         if group is not None:
             return ListedGroup(group_id, self.kind(group_id), group.state.value, _protocol_type(group))
+        if group_id in self._shares:
+            return ListedGroup(group_id, GroupKind.SHARE, ShareState.EMPTY.value, GroupKind.SHARE.value)
         if group_id in self._offsets:
             return ListedGroup(group_id, GroupKind.CLASSIC, ClassicState.EMPTY.value, "")
         return None
@@ -279,6 +321,8 @@ class Groups:
         group = self._groups.get(_checked(group_id))
         if isinstance(group, ClassicGroup):
             return group
+        if self._is_share(group_id):
+            raise InconsistentProtocol(f"{group_id} is a share group")
         if group is not None and not group.idle:
             raise InconsistentProtocol(f"{group_id} has members of the consumer protocol")
         if request.member_id:
@@ -299,7 +343,8 @@ class Groups:
         self._deadlines.clear(group_id)
 
     def _check_exists(self, group_id: str) -> None:
-        if group_id not in self._groups and group_id not in self._offsets:
+        known = group_id in self._groups or group_id in self._offsets or group_id in self._shares
+        if not known:
             raise GroupNotFound(group_id)
 
 
@@ -309,5 +354,8 @@ def _checked(group_id: str) -> str:
     return group_id
 
 
-def _protocol_type(group: ClassicGroup | ConsumerGroup) -> str:
-    return group.protocol_type if isinstance(group, ClassicGroup) else GroupKind.CONSUMER.value
+def _protocol_type(group: ClassicGroup | ConsumerGroup | ShareGroup) -> str:
+    if isinstance(group, ClassicGroup):
+        return group.protocol_type
+    kind = GroupKind.SHARE if isinstance(group, ShareGroup) else GroupKind.CONSUMER
+    return kind.value

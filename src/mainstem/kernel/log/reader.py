@@ -163,9 +163,9 @@ class BodyReader:
             index = end
         return found
 
-    def header(self, place: Place) -> BatchHeader:
-        """Of a batch that the index names, without the rest of it. May wait for the disk."""
-        header = read_header(self._read(place.file_id, place.position, BATCH_OVERHEAD, True))
+    def header(self, place: Place, wait: bool = True) -> BatchHeader:
+        """Of a batch that the index names, without the rest of it."""
+        header = read_header(self._read(place.file_id, place.position, BATCH_OVERHEAD, wait))
         if header.base_offset != place.base or header.size != place.size or header.magic != MAGIC:
             path = self.file(place.file_id).path
             raise CorruptFile(path, place.position, f"the batch at offset {place.base} is not the one named")

@@ -20,6 +20,9 @@ from mainstem.fronts.kafka.handlers import (
     replicas,
     sasl,
     scram,
+    share_fetch,
+    share_groups,
+    share_offsets,
     sinks,
     tokens,
     topics,
@@ -89,6 +92,13 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.DELETE_GROUPS: group_admin.delete,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
+    ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: share_groups.describe,
+    ApiKey.SHARE_FETCH: share_fetch.fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: share_fetch.acknowledge,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_offsets.describe,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_offsets.alter,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_offsets.delete,
     ApiKey.PUBLISH_STAGED: sinks.publish,
 }
 

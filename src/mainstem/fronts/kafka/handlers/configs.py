@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 
-Topics have configs that can be changed. The broker's are its settings: they can be read, and to change them
-is refused. Loggers, client metrics and groups have none here, and the answer says so.
+Topics and share groups have configs that can be changed. The broker's are its settings: they can be read, and
+to change them is refused. Loggers and client metrics have none here, and the answer says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 
 from mainstem.broker import admin
 from mainstem.broker.configs import Entry, Source, Synonym, broker_entries, topic_entries
-from mainstem.broker.partition import Topic
+from mainstem.broker.group_configs import changed_group_configs, group_entries
 from mainstem.fronts.kafka.codes import code_of, text_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request, Session
@@ -35,10 +35,10 @@ from mainstem.wire.kafka.configs import (
 )
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-_NOT_KEPT = {BROKER_LOGGER: "loggers", CLIENT_METRICS: "client metrics", GROUP: "groups"}
+_NOT_KEPT = {BROKER_LOGGER: "loggers", CLIENT_METRICS: "client metrics"}
 CLUSTER = "kafka-cluster"
 
-SOURCES = {Source.TOPIC: 1, Source.SETTING: 4, Source.DEFAULT: 5}
+SOURCES = {Source.TOPIC: 1, Source.SETTING: 4, Source.DEFAULT: 5, Source.GROUP: 8}
 _KINDS = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 
 
@@ -73,6 +73,9 @@ def _entries(request: Request, resource: DescribeConfigsResource) -> list[Entry]
     if kind == TOPIC:
         session.require("describe_configs", "topic", name)
         return topic_entries(broker.topics.policies, broker.topics.get(name).configs)
+    if kind == GROUP:
+        session.require("describe_configs", "group", name)
+        return group_entries(broker.options, broker.shares.configs(name))
     session.require("describe_configs", "cluster", CLUSTER)
     if kind == BROKER:
         if not name:  # what was changed for all brokers while they run: nothing can be
@@ -146,6 +149,9 @@ async def list_resources(
             response.config_resources.append(ConfigResource(resource_name=name, resource_type=TOPIC))
             if slices.used_up():
                 await slices.rest()
+    if GROUP in kinds:
+        for name in request.broker.shares.configured():
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=GROUP))
     if BROKER in kinds:
         node = str(request.broker.options.node_id)
         response.config_resources.append(ConfigResource(resource_name=node, resource_type=BROKER))
@@ -201,12 +207,8 @@ async def _change(
         try:
             if named[resource] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
-            topic = _changeable(request, resource, changes)
-            configs = admin.changed_configs(
-                {} if replace else topic.configs, request.broker.topics.policies.defaults, changes
-            )
-            if not validate_only and configs != topic.configs:
-                last = admin.configure_topic(request.broker, topic, configs)
+            change = _changed_group if resource[0] == GROUP else _changed_topic
+            last = change(request, resource, changes, replace, validate_only) or last
         except MainstemError as error:
             result.error_code, result.error_message = code_of(error), text_of(error)
         if slices.used_up():
@@ -216,14 +218,42 @@ async def _change(
     return results
 
 
-def _changeable(request: Request, resource: Resource, changes: list[Change]) -> Topic:
+def _changed_topic(
+    request: Request, resource: Resource, changes: list[Change], replace: bool, validate_only: bool
+) -> asyncio.Future[None] | None:
+    """The wait for the disk, if there is anything to wait for."""
+    _check_changeable(request, resource, changes)
+    topic = request.broker.topics.get(resource[1])
+    own = {} if replace else topic.configs
+    configs = admin.changed_configs(own, request.broker.topics.policies.defaults, changes)
+    if validate_only or configs == topic.configs:
+        return None
+    return admin.configure_topic(request.broker, topic, configs)
+
+
+def _changed_group(
+    request: Request, resource: Resource, changes: list[Change], replace: bool, validate_only: bool
+) -> asyncio.Future[None] | None:
+    group, shares = resource[1], request.broker.shares
+    request.session.require("alter_configs", "group", group)
+    _check_once(changes)
+    before = shares.configs(group)
+    configs = changed_group_configs(group, {} if replace else before, changes)
+    return None if validate_only or configs == before else shares.configure(group, configs)
+
+
+def _check_once(changes: list[Change]) -> None:
+    if len({config for config, _, _ in changes}) < len(changes):
+        raise InvalidRequest("Error due to duplicate config keys")
+
+
+def _check_changeable(request: Request, resource: Resource, changes: list[Change]) -> None:
     kind, name = resource
     if kind == TOPIC:
         request.session.require("alter_configs", "topic", name)
-        topic = request.broker.topics.get(name)
-        if len({config for config, _, _ in changes}) < len(changes):
-            raise InvalidRequest("Error due to duplicate config keys")
-        return topic
+        request.broker.topics.get(name)
+        _check_once(changes)
+        return
     request.session.require("alter_configs", "cluster", CLUSTER)
     if kind == BROKER:
         _check_broker(request, name)

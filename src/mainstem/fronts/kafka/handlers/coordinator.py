@@ -7,8 +7,10 @@ from mainstem.fronts.kafka.session import Request
 from mainstem.model.errors import InvalidRequest, MainstemError
 from mainstem.wire.kafka.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 KINDS = {GROUP: "group", TRANSACTION: "transactional_id"}
+# Where the state of a share group's partition is kept: other brokers ask that, not clients.
+SHARE_SINCE = 6
 # From here on one request asks about many keys.
 MANY_SINCE = 4
 NO_NODE = -1
@@ -31,10 +33,14 @@ async def handle(request: Request, message: FindCoordinatorRequest) -> FindCoord
 
 def _find(request: Request, key_type: int, key: str) -> Coordinator:
     try:
-        kind = KINDS.get(key_type)
-        if kind is None:
+        if key_type == SHARE and request.version >= SHARE_SINCE:
+            request.session.require("cluster_action", "cluster", "kafka-cluster")
+            if key.count(":") < 2:  # group:topic id:partition
+                raise InvalidRequest(f"{key[:100]!r} does not name a group, a topic and a partition")
+        elif key_type in KINDS:
+            request.session.require("describe", KINDS[key_type], key)
+        else:
             raise InvalidRequest(f"coordinators of type {key_type} are not known here")
-        request.session.require("describe", kind, key)
     except MainstemError as error:
         return Coordinator(
             key=key, node_id=NO_NODE, host="", port=-1, error_code=code_of(error), error_message=str(error)

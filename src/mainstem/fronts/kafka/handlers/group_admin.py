@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.broker.groups import ClassicView, ConsumerView
+from mainstem.broker.groups import ClassicView
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
@@ -46,7 +46,7 @@ def _described(request: Request, group_id: str, operations_asked: bool) -> Descr
     try:
         request.session.require("describe", "group", group_id)
         view = request.broker.groups.describe(group_id)
-        if isinstance(view, ConsumerView):
+        if not isinstance(view, ClassicView):
             raise GroupNotFound(f"Group {group_id} is not a classic group.")
     except GroupNotFound as error:
         if request.version < NOT_FOUND_SINCE:
@@ -56,7 +56,6 @@ def _described(request: Request, group_id: str, operations_asked: bool) -> Descr
         )
     except MainstemError as error:
         return DescribedGroup(group_id=group_id, error_code=code_of(error), error_message=str(error))
-    assert isinstance(view, ClassicView)
     return DescribedGroup(
         group_id=group_id,
         group_state=view.state.value,

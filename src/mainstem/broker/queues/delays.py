@@ -1,0 +1,305 @@
+"""Messages held back until their time: written at once, published when they are due.
+
+Such a message lies in a lane of a queue that nobody can name, with its time in the same frame. When it is
+due it is routed, gets its places, and is done with at the old one, again in one frame: it is never lost, and
+never there twice. A lane for each order of time ahead, so that what waits for years does not keep on disk
+what waited for a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from mainstem.broker.queues.bodies import Body, find_body
+from mainstem.broker.queues.dead_letters import Around as NamespacesAround
+from mainstem.broker.queues.dead_letters import keys_of, split_route
+from mainstem.broker.queues.deltas import Acked, DelayDelta, Held, HeldMany
+from mainstem.broker.queues.gathering import Gathered
+from mainstem.broker.queues.lanes import QueueLane
+from mainstem.broker.queues.namespace import Namespace
+from mainstem.broker.queues.opened import OpenBatch
+from mainstem.broker.queues.queue import Queue
+from mainstem.broker.queues.route import Route
+from mainstem.broker.store import Section, Store
+from mainstem.kernel.log.entries import Entry
+from mainstem.kernel.timers.timers import Part, Timers
+from mainstem.model.errors import BodyGone, DiskFull, UnknownExchange
+from mainstem.model.logs import get_log
+from mainstem.model.ports import Clock
+from mainstem.model.record import Headers
+
+events = get_log(__name__)
+
+SECOND_MS = 1000
+# A lane for what is due within each of these times, and one for all that is later.
+HORIZONS_MS = (60 * SECOND_MS, 3600 * SECOND_MS, 86_400 * SECOND_MS, 30 * 86_400 * SECOND_MS)
+LANES = len(HORIZONS_MS) + 1
+# In a timer's id: the number of the lane in the lowest bits, the offset above.
+_LANE_BITS = 3
+AT_ONCE = 1000
+# Runs of messages that are published before others have their turn.
+RUNS_AT_ONCE = 32
+PATIENCE_S = 1.0
+MAX_SLEEP_S = 3600.0
+
+
+class Pending(NamedTuple):
+    """A message that waits, for people who look at them."""
+
+    id: int
+    due_ms: int
+    namespace: str
+    exchange: str
+    keys: list[str]
+    size: int
+
+
+class Around(NamespacesAround, Protocol):
+    """What is needed of the queues."""
+
+    def route(
+        self,
+        namespace: Namespace,
+        exchange: str,
+        keys: tuple[str, ...],
+        headers: Mapping[str, object] | None = None,
+    ) -> Route: ...
+
+
+class Gathers(Protocol):
+    """For this turn, or for a transaction."""
+
+    def gather(self, route: Route, priority: int = 0) -> Gathered: ...
+
+
+class DelayBook:
+    """When what is due. A machine, see store.py; what is done with is known from the lanes' acks."""
+
+    def __init__(self) -> None:
+        self.timers = Timers()
+        self.overdue: list[int] = []  # taken from the timers, not published yet
+
+    def apply(self, delta: DelayDelta) -> None:
+        match delta:
+            case Held(lane, base, due_ms):
+                for offset, at_ms in enumerate(due_ms, base):
+                    self.timers.add(at_ms, offset << _LANE_BITS | lane)
+            case HeldMany(ids, due_ms):
+                self.timers.restore(Part(list(ids), list(due_ms)))
+
+    def dump(self) -> Iterator[DelayDelta]:
+        yield self._dump_overdue()
+        for part in self.timers.dump():
+            yield HeldMany(tuple(part.ids), tuple(part.due_ms))
+        # Again: meanwhile some may have come from timers that the dump had not reached yet.
+        yield self._dump_overdue()
+
+    def _dump_overdue(self) -> HeldMany:
+        """A snapshot without them would lose them: the journal before it is not read again."""
+        return HeldMany(tuple(self.overdue), (0,) * len(self.overdue))
+
+
+class Delays:
+    def __init__(self, store: Store, book: DelayBook, clock: Clock, around: Around) -> None:
+        self._store = store
+        self._book = book
+        self._timers = book.timers
+        self._clock = clock
+        self._around = around
+        self._loop = asyncio.get_running_loop()
+        self._queue: Queue | None = None
+        self._route: Route | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def use(self, queue: Queue) -> None:
+        """Where they lie. What was done with before the start is not due again."""
+        self._queue = queue
+        self._route = Route((queue,))
+        for part in list(self._timers.dump()):
+            for id in part.ids:
+                lane = queue.lanes[id & (1 << _LANE_BITS) - 1]
+                if lane.state.is_acked(id >> _LANE_BITS):
+                    self._timers.cancel(id)
+        self._set_alarm()
+
+    def __len__(self) -> int:
+        return len(self._timers) + len(self._book.overdue)
+
+    def gather(self, gatherer: Gathers, due_ms: int) -> Gathered:
+        """Where to put one message that is due at a time."""
+        if self._route is None:
+            raise AssertionError("delays are used before they are there")
+        ahead_ms = due_ms - self._clock.now_ms()
+        lane = sum(ahead_ms > horizon_ms for horizon_ms in HORIZONS_MS)
+        gathered = gatherer.gather(self._route, lane)
+        gathered.on_held = self._held
+        gathered.due_ms.append(due_ms)
+        return gathered
+
+    def _held(self, held: Held) -> None:
+        """They are on disk."""
+        self._book.apply(held)
+        self._set_alarm()
+
+    # --- when they are due -----------------------------------------------------------------------
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        next_ms = self._timers.next_due_ms()
+        if next_ms is not None and (self._task is None or self._task.done()):
+            wait_s = min(max(next_ms - self._clock.now_ms(), 0) / 1000, MAX_SLEEP_S)
+            self._alarm = self._loop.call_later(wait_s, self._begin)
+
+    def _begin(self) -> None:
+        self._alarm = None
+        if self._task is None or self._task.done():
+            self._task = self._loop.create_task(self._publish_due())
+
+    async def _publish_due(self) -> None:
+        in_a_row = 0
+        try:
+            while self._book.overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
+                if not self._book.overdue:
+                    self._book.overdue = ids
+                while self._book.overdue:
+                    del self._book.overdue[: await self._publish(self._book.overdue)]
+                    in_a_row += 1
+                    if in_a_row % RUNS_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # others have their turn
+        except DiskFull as error:
+            events.warning("messages that are due have to wait", why=str(error))
+            await asyncio.sleep(PATIENCE_S)
+            self._loop.call_soon(self._begin)
+        except Exception as error:  # a bug with one message must not keep all others
+            events.error("a delayed message could not be published", error=error)
+            self._put_off()
+        finally:
+            self._task = None
+            self._set_alarm()
+
+    def _put_off(self) -> None:
+        """Try the one that failed again in a minute, those behind it now."""
+        first, *others = self._book.overdue
+        self._book.overdue = []
+        now_ms = self._clock.now_ms()
+        self._timers.add(now_ms + 60 * SECOND_MS, first)
+        for id in others:
+            self._timers.add(now_ms, id)
+
+    async def _publish(self, ids: list[int]) -> int:
+        """The first of them, with those that follow it in its batch and go the same way; how many."""
+        assert self._queue is not None
+        lane = self._queue.lanes[ids[0] & (1 << _LANE_BITS) - 1]
+        first = ids[0] >> _LANE_BITS
+        if lane.state.is_acked(first):
+            return 1
+        batch = await self._opened(lane, first)
+        fate = self._fate(batch, first)
+        stop = first + 1
+        while stop - first < len(ids) and stop < batch.stop:
+            if ids[stop - first] != stop << _LANE_BITS | lane.index or self._fate(batch, stop) != fate:
+                break
+            stop += 1
+        headers = batch.headers(first - batch.base_offset)
+        while True:
+            body, upto = await find_body(self._store, lane, first, stop)
+            try:
+                self._move(lane, first, upto, body, headers)
+            except BodyGone:  # a merge moved it just now
+                continue
+            return upto - first
+
+    def _move(
+        self, lane: QueueLane, first: int, stop: int, body: Body, headers: dict[str, bytes | None]
+    ) -> None:
+        """Places for them where they go, and none any more here, in one frame."""
+        route = self._destination(headers)
+        before = {to: to.partition.next_offset for to in route.lanes(0)} if route else {}
+        since: Headers = (*body.overlay, ("since", self._clock.now_ms().to_bytes(8, "big")))
+        entries: list[Entry] = [body.link_to(to, stop - first, since) for to in before]
+        acked = Acked(((lane.partition.id, ((first, stop),)),))
+        try:
+            self._store.commit_together(
+                [(Section.ACKS, acked)], entries, essential=True, then=lambda: lane.trim(floor)
+            )
+        except BaseException:
+            for to, next_offset in before.items():
+                to.partition.next_offset = next_offset
+            raise
+        lane.state.ack(first, stop)
+        floor = lane.state.floor
+
+    async def _opened(self, lane: QueueLane, offset: int) -> OpenBatch:
+        kept = lane.reader.kept(offset)
+        if kept is not None:
+            return kept
+        upto = lane.partition.high_watermark
+        loaded: list[OpenBatch] = await self._store.in_reader(lane.reader.load, offset, upto)
+        lane.reader.use(loaded)
+        return next(one for one in loaded if one.base_offset <= offset < one.stop)
+
+    def _fate(self, batch: OpenBatch, offset: int) -> tuple[bytes | None, ...]:
+        headers = batch.headers(offset - batch.base_offset)
+        return tuple(headers.get(name) for name in ("route", "keys", "space", "amqp"))
+
+    def _destination(self, headers: dict[str, bytes | None]) -> Route | None:
+        """None if its namespace or exchange has gone meanwhile."""
+        namespace = self._around.find_namespace((headers.get("space") or b"/").decode())
+        if namespace is None:
+            return None
+        exchange, key = split_route(headers.get("route"))
+        try:
+            return self._around.route(
+                namespace, exchange, tuple(keys_of(headers, key)), self._around.headers_of(headers)
+            )
+        except UnknownExchange:
+            return None
+
+    # --- for people ------------------------------------------------------------------------------
+
+    async def pending(self, limit: int, namespace: str | None = None) -> list[Pending]:
+        """Those that are due next, of one namespace or of all."""
+        found: list[Pending] = []
+        page = self._timers.pending(min(limit, AT_ONCE))
+        while page and len(found) < limit:
+            some = await self._described(page)
+            found += [one for one in some if namespace in (None, one.namespace)]
+            page = self._timers.pending(min(limit, AT_ONCE), page[-1])
+        return found[:limit]
+
+    async def _described(self, page: list[tuple[int, int]]) -> list[Pending]:
+        assert self._queue is not None
+        found: list[Pending] = []
+        for due_ms, id in page:
+            lane = self._queue.lanes[id & (1 << _LANE_BITS) - 1]
+            batch = await self._opened(lane, id >> _LANE_BITS)
+            index = (id >> _LANE_BITS) - batch.base_offset
+            headers = batch.headers(index)
+            exchange, key = split_route(headers.get("route"))
+            space = (headers.get("space") or b"/").decode()
+            size = max(batch.spans[index][7], 0)
+            found.append(Pending(id, due_ms, space, exchange, keys_of(headers, key), size))
+        return found
+
+    async def cancel(self, id: int) -> bool:
+        """Never publish it; False if it is not pending (any more)."""
+        if self._queue is None or not self._timers.cancel(id):
+            return False
+        lane = self._queue.lanes[id & (1 << _LANE_BITS) - 1]
+        offset = id >> _LANE_BITS
+        acked = Acked(((lane.partition.id, ((offset, offset + 1),)),))
+        lane.state.ack(offset, offset + 1)
+        await self._store.commit(Section.ACKS, acked, essential=True)
+        return True
+
+    async def close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)

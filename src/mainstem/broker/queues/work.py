@@ -1,0 +1,73 @@
+"""A transaction of queues: publishes and acknowledgements that happen together or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mainstem.broker.queues.deltas import Acked, Held
+from mainstem.broker.queues.gathering import Gathered, Gathering, as_entry
+from mainstem.broker.queues.lanes import QueueLane
+from mainstem.broker.queues.queue import Queue
+from mainstem.broker.queues.route import Route
+from mainstem.broker.store import Section, Store
+from mainstem.kernel.log.entries import Entry, LinkEntry
+
+
+class Work:
+    """Gathers until `commit`. Whoever drops it instead has changed nothing."""
+
+    def __init__(self, store: Store, now_ms: Callable[[], int], flush: Callable[[], None]) -> None:
+        self._store = store
+        self._flush = flush
+        self._gathering = Gathering(now_ms)
+        self._acks: dict[QueueLane, list[tuple[int, int]]] = {}
+
+    def gather(self, route: Route, priority: int = 0) -> Gathered:
+        return self._gathering.gather(route, priority)
+
+    def ack(self, queue: Queue, lane: int, first: int, stop: int) -> None:
+        self._acks.setdefault(queue.lanes[lane], []).append((first, stop))
+
+    def commit(self) -> asyncio.Future[None]:
+        """Done once all of it is on disk; acknowledged in memory at once. DiskFull changes nothing."""
+        self._flush()  # earlier publishes and acks stay earlier
+        groups = [group for group in self._gathering.groups if group.count]
+        reached = {lane: lane.partition.next_offset for group in groups for lane in group.lanes}
+        entries: list[Entry] = []
+        later: list[tuple[Callable[[Held], None], Held]] = []
+        for group in groups:
+            shift = len(entries) + (1 if self._acks else 0)
+            if group.on_held is not None:
+                later.append((group.on_held, group.held()))
+            entries += [_shifted(entry, shift) for entry in group.entries()]
+        entries += [as_entry(held) for _, held in later]
+        acked = Acked(tuple((lane.partition.id, tuple(ranges)) for lane, ranges in self._acks.items()))
+        floors: list[tuple[QueueLane, int]] = []
+
+        def on_disk() -> None:
+            for lane, floor in floors:
+                lane.trim(floor)
+            for on_held, held in later:
+                on_held(held)
+
+        try:
+            done = self._store.commit_together(
+                [(Section.ACKS, acked)] if self._acks else [], entries, essential=not entries, then=on_disk
+            )
+        except BaseException:
+            for lane, next_offset in reached.items():
+                lane.partition.next_offset = next_offset
+            raise
+        for lane, ranges in self._acks.items():
+            for first, stop in ranges:
+                lane.state.ack(first, stop)
+            floors.append((lane, lane.state.floor))
+        return done
+
+
+def _shifted(entry: Entry, by: int) -> Entry:
+    """A link names its body by the number of an entry in the whole frame."""
+    if isinstance(entry, LinkEntry) and entry.body is not None:
+        return LinkEntry(entry.partition, entry.link, entry.body + by)
+    return entry

@@ -1,0 +1,55 @@
+"""Publishing to topics: what goes to the default exchange with a topic's name, where no queue has that name.
+
+A record keeps the message as it came, for AMQP clients, and its properties once more as headers that Kafka's
+clients read (wire/amqp/convert.py has the table). Messages of a channel go to one partition, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mainstem.broker.partition import Partition
+from mainstem.fronts.amqp.handlers.kind import stream_of
+from mainstem.model.batch import BATCH_OVERHEAD
+from mainstem.model.records import finish_batch
+from mainstem.wire.amqp.convert import to_kafka
+from mainstem.wire.amqp.events import Publishes
+from mainstem.wire.amqp.records import encode_record
+
+if TYPE_CHECKING:
+    from mainstem.fronts.amqp.channel import Channel
+
+# A batch is ended beyond this: topics have a limit for theirs.
+BATCH_BYTES = 256 << 10
+
+
+def publish_to_topic(channel: Channel, run: Publishes, first: int, stop: int) -> bool:
+    """False if there is no such topic."""
+    session = channel.connection.session
+    partitions = stream_of(session, run.key)
+    if not partitions:
+        return False
+    session.require("write", "queue", run.key)
+    partition = partitions[channel.spread % len(partitions)]
+    now_ms = session.broker.clock.now_ms()
+    publish = session.broker.publisher.publish
+    for batch in _batches(partition, run, first, stop, now_ms):
+        if channel.transaction is None:
+            publish(partition, memoryview(batch), None)
+        else:
+            channel.transaction.grow(len(batch))
+            channel.transaction.held.append(partial(publish, partition, memoryview(batch), None))
+    return True
+
+
+def _batches(partition: Partition, run: Publishes, first: int, stop: int, now_ms: int) -> Iterator[bytearray]:
+    out, count = bytearray(BATCH_OVERHEAD), 0
+    for index in range(first, stop):
+        raw = run.properties(index)
+        encode_record(out, count, run, index, raw, to_kafka(raw))
+        count += 1
+        if len(out) >= BATCH_BYTES or index == stop - 1:
+            yield finish_batch(out, 0, partition.leader_epoch, count, now_ms)
+            out, count = bytearray(BATCH_OVERHEAD), 0
