@@ -25,12 +25,15 @@ class Session:
     def __init__(self, python: str, version: str, jars: str, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log
+        # Modules compiled to bytecode are kept, as an installation has them: Spark starts many processes.
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [python, str(JOB), jars],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                env=variables,
                 start_new_session=True,  # Ctrl-C reaches the bench alone, which then stops its sessions
             )
         try:

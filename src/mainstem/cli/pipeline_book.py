@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ def wall_ms() -> int:
 
 
 def local_time(at_ms: int) -> str:
-    """As the clock on this machine's wall shows it."""
+    """As the clock on this machine's wall shows it, and how far that is from UTC."""
     try:
-        return f"{datetime.fromtimestamp(at_ms / 1000):%Y-%m-%d %H:%M:%S}"
+        return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
         return "-"
 

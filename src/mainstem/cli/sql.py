@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,18 +219,17 @@ def _show(result: Result, wish: Wish, query: str) -> None:
     from mainstem.pipeline.plotting import chart_of, draw, text_chart, title_of
     from mainstem.pipeline.result import csv_lines, json_lines, shown
 
+    printed = replace(result, rows=result.rows[: wish.limit or None])  # a plot is of more
     if wish.plot is None or wish.format is not None:
         if wish.format in ("csv", "json"):
-            for line in (csv_lines if wish.format == "csv" else json_lines)(result):
+            for line in (csv_lines if wish.format == "csv" else json_lines)(printed):
                 click.echo(line)
         else:
             columns = [
                 Column(str(i), one.name, "right" if one.kind == "number" else "left", shown)
                 for i, one in enumerate(result.columns)
             ]
-            rows = (
-                {str(i): value for i, value in enumerate(row)} for row in result.rows[: wish.limit or None]
-            )
+            rows = ({str(i): value for i, value in enumerate(row)} for row in printed.rows)
             emit_rows(rows, columns, as_json=False, empty="No rows.")
     if wish.plot is not None:
         chart = chart_of(result, title_of(query))

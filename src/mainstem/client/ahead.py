@@ -7,6 +7,7 @@ made again, for as long as `patience_s` allows: a broker that restarts is not th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mainstem.client import codes
 from mainstem.client.client import Client
@@ -15,6 +16,11 @@ from mainstem.client.connection import Connection
 from mainstem.client.patience import patiently, sit_out
 from mainstem.model.errors import BrokerUnreachable
 from mainstem.wire.kafka.fetch import FetchResponse
+
+# What lies behind the end is not wanted: of little a little is asked for, by what records took so far.
+GUESS_BYTES = 1 << 10  # of a record, before any was seen
+LEAST_BYTES = 256 << 10
+SLACK = 1.1  # so that the last ones do not cost a request of their own
 
 
 class Ahead:
@@ -28,6 +34,8 @@ class Ahead:
         self._limits = limits
         self._patience_s = patience_s
         self._asked: Connection | None = None
+        self._end = 0
+        self._record_bytes: float = GUESS_BYTES
 
     def read(self, start: int, end: int) -> Iterator[Fetched]:
         """What lies from `start` to below `end`, and perhaps behind it, in whole batches.
@@ -35,7 +43,7 @@ class Ahead:
         An answer with an error, or with nothing although something should be there, is given too: only the
         caller knows what it means for him. After that, reading is over.
         """
-        offset = start
+        offset, self._end = start, end
         try:
             while offset < end:
                 fetched = self._receive(offset)
@@ -47,6 +55,7 @@ class Ahead:
                 if fetched.error_code or following == offset:
                     yield fetched
                     return
+                self._record_bytes = len(fetched.records) / (following - offset)
                 offset = following
                 if offset < end:
                     self._send(offset)
@@ -58,7 +67,7 @@ class Ahead:
 
     def _send(self, offset: int) -> None:
         """If it fails, `_receive` finds nothing asked, and asks again."""
-        requests = self._client.fetch_requests({self._place: offset}, self._limits)
+        requests = self._client.fetch_requests({self._place: offset}, self._limits_from(offset))
         ((leader, request),) = requests.items()
         try:
             connection = self._client.connection(leader)
@@ -66,6 +75,12 @@ class Ahead:
         except BrokerUnreachable:
             return
         self._asked = connection
+
+    def _limits_from(self, offset: int) -> FetchLimits:
+        wanted = max(LEAST_BYTES, int((self._end - offset) * self._record_bytes * SLACK))
+        if wanted >= self._limits.partition_max_bytes:
+            return self._limits
+        return replace(self._limits, partition_max_bytes=wanted)
 
     def _receive(self, offset: int) -> Fetched:
         return patiently(lambda: self._receive_once(offset), self._patience_s)

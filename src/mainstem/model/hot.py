@@ -26,6 +26,7 @@ HOT_MODULES = (
     "mainstem.wire.amqp.scan",
     "mainstem.wire.amqp.records",
     "mainstem.wire.amqp.deliver",
+    "mainstem.spark.json_loop",
 )
 
 

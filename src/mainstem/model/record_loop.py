@@ -115,7 +115,8 @@ class Columns:
     file of its own, because a compiled function that another module can call is a slow one.
     """
 
-    def __init__(self, capacity: int, with_headers: bool = False) -> None:
+    def __init__(self, capacity: int, with_headers: bool = False, room: int = 0) -> None:
+        """`room`: bytes that the values are likely to take."""
         self.capacity = capacity
         self.rows = 0
         self.null_keys = 0
@@ -128,7 +129,7 @@ class Columns:
         self.key_valid = bytearray((capacity + 7) // 8)
         self.value_valid = bytearray((capacity + 7) // 8)
         self.keys = bytearray()
-        self.values = bytearray()
+        self.values = bytearray(room)
         self.with_headers = with_headers
         self.headers: list[Headers] = []
         self._offsets = memoryview(self.offset_data).cast("q")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ _ALWAYS = {
     # A batch may be filtered by the source; Spark refuses such a reader unless this is on.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
+if hasattr(socket, "AF_UNIX"):  # rows come from Python by a shorter way than TCP; from Spark 4.1 on
+    _ALWAYS["spark.python.unix.domain.socket.enabled"] = "true"
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -107,7 +107,10 @@ class Collector:
         return not full and kind == self._kind
 
     def _flush(self) -> pa.RecordBatch:
-        columns, self._columns = self._columns, Columns(ROWS, self._with_headers)
+        columns = self._columns
+        # What follows is alike most of the time; to grow is to copy.
+        room = min(len(columns.values), 2 * BYTES)
+        self._columns = Columns(ROWS, self._with_headers, room)
         arrays = [self._array(name, columns) for name in self._names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

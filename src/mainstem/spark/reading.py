@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,10 +17,11 @@ from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import DataLost
 from mainstem.model.logs import get_log
 from mainstem.spark.columns import Collector
-from mainstem.spark.dead_letters import send
 from mainstem.spark.planning import DEAD_SUFFIX, HINT
 from mainstem.spark.ranges import Range
-from mainstem.spark.typed import BadRecord, Typing
+
+if TYPE_CHECKING:
+    from mainstem.spark.typed import BadRecord, Typing
 
 events = get_log(__name__)
 
@@ -75,6 +77,8 @@ def _records(client: Client, piece: Range, options: ReadOptions) -> Iterator[pa.
 
 def _set_aside(piece: Range, options: ReadOptions, bad: Sequence[BadRecord]) -> None:
     """With a client of its own: that of the reader has a request under way."""
+    from mainstem.spark.dead_letters import send  # seldom needed
+
     topic = options.dead_letter_topic or piece.place.topic + DEAD_SUFFIX
     with Client(options.settings) as client:
         patiently(lambda: send(client, topic, piece.place, bad), options.patience_s)

@@ -11,7 +11,6 @@ from mainstem.spark.avro import Avro, ddl_of_avro
 from mainstem.spark.columns import ddl_of, names_of
 from mainstem.spark.connecting import patience_s, settings_of
 from mainstem.spark.formats import Format
-from mainstem.spark.inference import infer_ddl
 from mainstem.spark.options import (
     Bound,
     Kind,
@@ -72,7 +71,10 @@ def row_ddl(options: Options) -> str:
         raise InvalidRequest("schema is missing: the fields of a csv value, as in 'id BIGINT, at DATE'")
     if not fields and format.avro is not None:
         fields = ddl_of_avro(format.avro.schema)
-    fields = fields or infer_ddl(settings_of(options), topics_of(options))
+    if not fields:
+        from mainstem.spark.inference import infer_ddl  # loads parsers that a schema makes needless
+
+        fields = infer_ddl(settings_of(options), topics_of(options))
     return typed_ddl(fields, _metadata(options))
 
 

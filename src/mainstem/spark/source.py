@@ -4,10 +4,13 @@
         .option("subscribe", "orders").load()
 
 Spark makes one of these in a process of its own on the driver, pickles the readers it gives, and runs `read`
-of those in executors: state set in one place is not there in the other.
+of those in executors: state set in one place is not there in the other. Each stream
+starts a process that imports this, so that what only some queries need is imported where they need it.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyspark import __version__ as pyspark_version
 from pyspark.sql.datasource import (
@@ -22,10 +25,12 @@ from mainstem.model.errors import InvalidRequest
 from mainstem.spark.batch import BatchReader
 from mainstem.spark.options import Options
 from mainstem.spark.request import ReadRequest, row_ddl
-from mainstem.spark.sink import BatchWriter, NumberedWriter, RowStreamWriter, StreamWriter, write_options
 from mainstem.spark.stream import StreamReader
 from mainstem.spark.versions import HAS_FILTERS, HAS_LIMITS, ROWS_TO_STREAMS
-from mainstem.spark.writing import WriteOptions, check_columns
+
+if TYPE_CHECKING:
+    from mainstem.spark.sink import StreamWriter
+    from mainstem.spark.writing import WriteOptions
 
 
 class MainstemSource(DataSource):
@@ -55,6 +60,8 @@ class MainstemSource(DataSource):
         return StreamReader(ReadRequest.of(options, "stream", schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from mainstem.spark.sink import BatchWriter, NumberedWriter
+
         options = self._write_options(schema, overwrite)
         batch, writer = (Options(self.options).text(name).strip() for name in ("batchId", "writer"))
         if not batch and writer:
@@ -66,9 +73,14 @@ class MainstemSource(DataSource):
         return NumberedWriter(options, int(batch), writer)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from mainstem.spark.sink import RowStreamWriter, StreamWriter
+
         return (RowStreamWriter if ROWS_TO_STREAMS else StreamWriter)(self._write_options(schema, overwrite))
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        from mainstem.spark.sink import write_options
+        from mainstem.spark.writing import check_columns
+
         if overwrite:
             raise InvalidRequest(
                 "a topic is not overwritten: use mode append, or output mode append or update"

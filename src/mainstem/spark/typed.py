@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from mainstem.spark.columns import DDL
-from mainstem.spark.formats import Bad, Format, check_schema, parse
+from mainstem.spark.formats import Format, check_schema
+
+if TYPE_CHECKING:
+    from mainstem.spark.parsing import Bad
 
 # What a bad record is found and sent on by, besides its value.
 NEEDED = ("key", "value", "offset", "timestamp")
@@ -46,6 +50,8 @@ class Typing:
         return (*NEEDED, *(name for name in self.metadata if name not in NEEDED))
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadRecord]]:
+        from mainstem.spark.parsing import parse  # heavy, and only executors need it
+
         table, bad = parse(batch.column("value"), self._format, self._fields)
         if bad and self._keep_bad:
             table, bad = table.take(_places(len(batch), bad)), []

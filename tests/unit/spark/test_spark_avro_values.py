@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.spark.avro import Avro, ddl_of_avro, reader_of
-from mainstem.spark.formats import Format, check_schema, parse
+from mainstem.spark.formats import Format, check_schema
+from mainstem.spark.parsing import parse
 
 UTC = datetime.UTC
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.model.errors import InvalidRequest
-from mainstem.spark.formats import Format, check_schema, parse
+from mainstem.spark.formats import Format, check_schema
+from mainstem.spark.parsing import parse
 
 ID_NAME = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 JSON, CSV = Format("json"), Format("csv")

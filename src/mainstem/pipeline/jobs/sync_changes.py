@@ -14,7 +14,8 @@ from io import BytesIO
 import pyarrow as pa
 from pyarrow import csv
 
-from mainstem.spark.formats import Format, parse
+from mainstem.spark.formats import Format
+from mainstem.spark.parsing import parse
 
 RAW = ("key", "value", "partition", "offset", "timestamp")
 
