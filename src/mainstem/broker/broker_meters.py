@@ -30,7 +30,10 @@ def add_broker_meters(broker: Broker) -> Callable[[], None]:
     syncs = meters.histogram("mainstem_journal_sync_seconds", "Time that each round took to be on disk")
     syncs.members[()] = log.sync_seconds
     meters.gauge("mainstem_topics", "Topics").at().read = lambda: len(topics.by_name)
-    meters.gauge("mainstem_partitions", "Partitions of all topics").at().read = lambda: len(topics.partitions)
+    meters.gauge("mainstem_partitions", "Partitions of all topics").at().read = lambda: (
+        len(topics.partitions) - len(broker.queues.book.lanes)
+    )
+    _add_queue_meters(broker)
     meters.gauge("mainstem_groups", "Consumer groups").at().read = broker.groups.count
     meters.gauge(
         "mainstem_open_transactions", "Transactions begun and not ended"
@@ -62,6 +65,20 @@ def group_lag(broker: Broker, max_offsets: int = MAX_OFFSETS_LOOKED_AT) -> Tally
                 end = topic.partitions[at.partition].high_watermark
                 behind[group, topic.name] += max(end - at.offset, 0)
     return behind
+
+
+def _add_queue_meters(broker: Broker) -> None:
+    meters, queues = broker.meters, broker.queues
+    meters.gauge("mainstem_queues", "Queues of all namespaces").at().read = queues.count
+    meters.counter("mainstem_queue_messages", "Messages published to queues").at().read = lambda: (
+        queues.published
+    )
+    meters.counter("mainstem_dead_letters", "Messages that queues sent to their dead letters").at().read = (
+        lambda: queues.buried
+    )
+    meters.gauge("mainstem_delayed_messages", "Messages held back until their time").at().read = lambda: len(
+        queues.delays
+    )
 
 
 def _share_lag(broker: Broker, max_partitions: int) -> Tally[tuple[str, str]]:

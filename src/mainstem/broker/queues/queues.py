@@ -106,6 +106,20 @@ class Queues:
         self._gatherer.flush()
         self.acks.flush()
 
+    # --- counts ----------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Queues, without the broker's own."""
+        return len(self.book.queues) - 1
+
+    @property
+    def published(self) -> int:
+        return self._gatherer.messages
+
+    @property
+    def buried(self) -> int:
+        return self._dead.buried
+
     async def _delete(self, queue: Queue, why: str) -> None:
         await self.topology.delete_queue(queue, why=why)
         self._care.sizes.forget(queue)
