@@ -18,7 +18,7 @@ from bench.lab import CannotRun, Lab, Scenario, say
 from bench.peers.kafka import JVM, VERSION
 from bench.programs import LoadFailed
 from bench.report import Outcome, as_json, markdown, table, word
-from bench.scenarios import SCENARIOS
+from bench.scenarios import SCENARIOS, queue_load
 from bench.scenarios.warm import WARM_QUICK_S, WARM_S
 from bench.stats import OURS, Run, number, turn_order
 from bench.wire import Refused
@@ -126,12 +126,14 @@ def _headline(scenario: Scenario, metrics: object) -> str:
 
 def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
     warm_s = WARM_QUICK_S if options.quick else WARM_S
+    warm_queues_s = queue_load.WARM_QUICK_S if options.quick else queue_load.WARM_S
     return {
         "pairs": rounds,
         "quick": options.quick,
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
         "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
-        "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s",
+        "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s; of queues, whatever is measured, "
+        f"raw publishing and consuming at once for {warm_queues_s:.0f} s",
         "between runs": "what a produce scenario wrote is deleted (DeleteRecords), queues are purged, sync, "
         "wait until every broker with its children was idle for 3 s; all stay up, on one disk; "
         "nothing is pinned; done again if other brokers took over 0.3 CPU s",

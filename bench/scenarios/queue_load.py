@@ -30,6 +30,6 @@ def empty(lab: Lab, server: Server, queues: int = 1) -> None:
 
 
 def warm_up(lab: Lab, server: Server, mode: str, queues: int, *options: object) -> None:
-    """The scenario's own load, as in warm.py; an Erlang machine compiles before it runs, so it needs less."""
+    """Shorter than in warm.py: an Erlang machine compiles before it runs."""
     work(lab, server, mode, "-q", queues, "-d", lab.seconds(WARM_S, WARM_QUICK_S), *options)
     empty(lab, server, queues)
