@@ -132,7 +132,7 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
         "quick": options.quick,
         "order": "sides alternate, another begins each round; a result is the median of the rounds' ratios",
         "durability": "mainstem: fdatasync before each answer; kafka: none (default); kafka-flush: a batch",
-        "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s; of queues, whatever is measured, "
+        "warm-up": f"the scenario's own load on each side for {warm_s:.0f} s; of queues, for all alike, "
         f"raw publishing and consuming at once for {warm_queues_s:.0f} s",
         "between runs": "what a produce scenario wrote is deleted (DeleteRecords), queues are purged, sync, "
         "wait until every broker with its children was idle for 3 s; all stay up, on one disk; "
