@@ -169,7 +169,7 @@ class Queues:
     """Queues and the exchanges before them."""
 
     max_message_bytes: int = setting(
-        size_bytes(KIB, 64 * MIB), 16 * MIB, "Largest message that a client may publish to an exchange."
+        size_bytes(KIB, 32 * MIB), 16 * MIB, "Largest message that a client may publish to an exchange."
     )
 
 

@@ -15,7 +15,7 @@ from aio_pika.exceptions import (
     PublishError,
     QueueEmpty,
 )
-from aio_pika.patterns import Master
+from aio_pika.patterns import RPC, Master
 from amqp_kit import PATIENCE_S, new_name
 
 
@@ -168,6 +168,24 @@ def test_errors_close_the_channel_only(scene):
         with pytest.raises(ChannelPreconditionFailed):
             await fresh.declare_queue(queue.name, durable=True, auto_delete=True)
         assert not connection.is_closed
+
+    scene(act)
+
+
+def test_the_rpc_pattern_over_its_own_dead_letter_exchange(scene):
+    async def act(connection, channel):
+        async def multiply(*, x, y):
+            return x * y
+
+        name = new_name("multiply")
+        rpc = await RPC.create(channel)
+        await rpc.register(name, multiply, auto_delete=True)
+        other = await RPC.create(await connection.channel())
+        assert await asyncio.gather(*(other.call(name, {"x": n, "y": n}) for n in range(20))) == [
+            n * n for n in range(20)
+        ]
+        await rpc.close()
+        await other.close()
 
     scene(act)
 

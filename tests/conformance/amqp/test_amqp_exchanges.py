@@ -211,6 +211,20 @@ def test_binding_twice_is_binding_once_and_unbinding_nothing_is_fine(channel):
     assert everything(channel, queue) == []
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda channel, name: channel.queue_unbind(name, "amq.direct", "k"),
+        lambda channel, name: channel.queue_unbind(declare(channel), name, "k"),
+        lambda channel, name: channel.exchange_unbind("amq.direct", name, "k"),
+        lambda channel, name: channel.exchange_unbind(name, "amq.direct", "k"),
+    ],
+    ids=["queue", "exchange", "source", "target"],
+)
+def test_unbinding_what_is_not_there_is_fine(channel, use):
+    use(channel, new_name("nothing"))
+
+
 def test_deleting_a_queue_ends_its_bindings(channel):
     exchange = declare_exchange(channel, "fanout")
     queue = bound(channel, exchange)

@@ -10,9 +10,12 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.options import BrokerOptions
 from mainstem.broker.queues import Found, Gathered, Namespace, Queue, QueueOptions, Queues, QueueSpec
 from mainstem.broker.queues.dead_letters import join_route
+from mainstem.kernel.log.log import LogOptions
 from mainstem.model import record_loop
 
 DEADLINE_S = 10
+# What is filled in advance for each broker of each test should not fill a disk.
+SMALL_FILES = LogOptions(file_bytes=4 << 20, reserve_bytes=256 << 10)
 
 
 def run(folder: Path, *acts: Callable[[Queues, Namespace], Awaitable[None]]) -> None:
@@ -20,7 +23,7 @@ def run(folder: Path, *acts: Callable[[Queues, Namespace], Awaitable[None]]) -> 
 
     async def play() -> None:
         for act in acts:
-            broker = await Broker.open(BrokerOptions(folder=str(folder)))
+            broker = await Broker.open(BrokerOptions(folder=str(folder), log=SMALL_FILES))
             try:
                 await act(broker.queues, broker.queues.topology.namespace("/"))
             finally:

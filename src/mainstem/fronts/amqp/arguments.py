@@ -27,6 +27,7 @@ _AGE_UNITS_MS = {
     "m": _MINUTE_MS,
     "s": 1000,
 }
+_LONGEST_NAME = 255  # in bytes, of an exchange or a key
 _OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
 
 Check = Callable[[Any, Arguments], str | None]
@@ -69,12 +70,19 @@ def _text(value: Any, _: Arguments) -> str | None:
     return None if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
 
 
+def _name(value: Any, arguments: Arguments) -> str | None:
+    wrong = _text(value, arguments)
+    if wrong is None and len(value.encode()) > _LONGEST_NAME:
+        return f"{{value_too_long,{len(value.encode())}}}"
+    return wrong
+
+
 def _flag(value: Any, _: Arguments) -> str | None:
     return None if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
 
 
 def _dead_letter_key(value: Any, arguments: Arguments) -> str | None:
-    wrong = _text(value, arguments)
+    wrong = _name(value, arguments)
     if wrong is None and "x-dead-letter-exchange" not in arguments:
         return "routing_key_but_no_dlx_defined"
     return wrong
@@ -101,7 +109,7 @@ _CHECKS: dict[str, Check] = {
     "x-queue-type": _queue_kind,
     "x-expires": _expires,
     "x-message-ttl": _time_to_live,
-    "x-dead-letter-exchange": _text,
+    "x-dead-letter-exchange": _name,
     "x-dead-letter-routing-key": _dead_letter_key,
     "x-max-length": _not_negative,
     "x-max-length-bytes": _not_negative,

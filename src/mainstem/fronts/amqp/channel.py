@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mainstem.fronts.amqp.connection import Connection
     from mainstem.fronts.amqp.transaction import Transaction
 
+# Answers to requests are not held back as deliveries are: beyond this much unread they are lost.
+MAX_REPLY_BYTES = 16 << 20
+
 
 class Channel:
     __slots__ = (
@@ -125,7 +128,7 @@ class Channel:
 
     def reply(self, route: bytes, properties: bytes, body: bytes) -> None:
         """An answer to something that was published here. One who does not read gets no more of them."""
-        if self._reply_consumer is None or self.connection.outbox.is_full:
+        if self._reply_consumer is None or self.connection.outbox.held_bytes > MAX_REPLY_BYTES:
             return
         self._reply_consumer.encode_message(
             self.connection.outbox.out, self.next_tag, route, properties, body

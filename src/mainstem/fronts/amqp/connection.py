@@ -284,8 +284,15 @@ class Connection(asyncio.BufferedProtocol):
     async def _after_disk(self, channel: Channel, method: base.Frame) -> base.Frame | None:
         """What a channel published and acknowledged is on disk, and seen, before its next answer."""
         await self._disk(channel)
+        if not self.has_open(channel):
+            return None
         answer = HANDLERS[type(method)](channel, method)
         return await answer if isinstance(answer, Awaitable) else answer
+
+    def has_open(self, channel: Channel) -> bool:
+        """For who has waited: what is begun on a channel that was closed meanwhile would never be ended."""
+        is_open = not self.is_closed and self.state != "closing"
+        return is_open and self.channels.get(channel.number) is channel
 
     async def _disk(self, channel: Channel) -> None:
         channel.is_ahead = False

@@ -49,7 +49,7 @@ class Consumer:
     def credit(self) -> int:
         """How many it may take: none while its client does not read what it was sent."""
         channel = self.channel
-        if not self.is_open or channel.connection.outbox.is_full:
+        if not self.is_open or channel.connection.is_closed or channel.connection.outbox.is_full:
             return 0
         if self.no_ack:
             return -1

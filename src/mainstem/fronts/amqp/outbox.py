@@ -65,6 +65,11 @@ class Outbox:
         self._counted = 0
 
     @property
+    def held_bytes(self) -> int:
+        """Made for this client and not taken by it."""
+        return len(self.out) + (self._transport.get_write_buffer_size() if self._transport else 0)
+
+    @property
     def is_full(self) -> bool:
         """Too much was made for this client that it has not taken."""
         most = MAX_BYTES_SCARCE if self._unsent.is_full else MAX_BYTES

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LOOKED_AT = props.REPLY_TO | props.USER_ID
 _NO_HEADERS: Headers = ()
 _SHORT = 256
+# A hundred years: longer than any broker has run.
+LONGEST_DELAY_MS = 100 * 365 * 86_400_000
 
 
 class One(NamedTuple):
@@ -152,7 +154,7 @@ def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpe
     headers = (("keys", msgspec.msgpack.encode(keys)),) if len(keys) > 1 else _NO_HEADERS
     one = One(run, index, raw, headers, wanted.priority or 0, wanted.expiration_ms)
     if delay_ms > 0:
-        _hold_back(channel, one, session.broker.clock.now_ms() + delay_ms)
+        _hold_back(channel, one, session.broker.clock.now_ms() + min(delay_ms, LONGEST_DELAY_MS))
         return
     table = None
     if wanted.headers and session.namespace.router.depends_on_headers(spec.name):

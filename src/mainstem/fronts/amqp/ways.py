@@ -6,7 +6,7 @@ from mainstem.broker.access import Access
 from mainstem.broker.queues import Queues, Route
 
 # Beyond it they are looked up anew.
-MAX_WAYS = 20_000
+MAX_WAYS = 2_000
 
 
 class Ways:

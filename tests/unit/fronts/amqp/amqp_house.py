@@ -16,6 +16,7 @@ from mainstem.broker.options import BrokerOptions
 from mainstem.fronts.amqp.server import AmqpServer, ServerLimits
 from mainstem.fronts.amqp.session import Listener
 from mainstem.fronts.kafka.budget import Budget
+from mainstem.kernel.log.log import LogOptions
 
 PATIENCE_S = 10
 
@@ -35,7 +36,8 @@ class House:
 async def house(
     folder: Path, limits: ServerLimits | None = None, budget_bytes: int = 64 << 20
 ) -> AsyncIterator[House]:
-    broker = await Broker.open(BrokerOptions(folder=str(folder)))
+    small = LogOptions(file_bytes=4 << 20, reserve_bytes=256 << 10)
+    broker = await Broker.open(BrokerOptions(folder=str(folder), log=small))
     server = AmqpServer(
         Listener("amqp", broker, OpenAccess()), limits or ServerLimits(drain_ms=1000), Budget(budget_bytes)
     )

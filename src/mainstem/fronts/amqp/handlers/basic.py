@@ -85,6 +85,8 @@ async def _consume_stream(
     priority = consumer_priority(arguments, about)
     where = stream_offset(arguments, about, session.broker.clock.now_ms())
     positions = await positions_of(channel, partitions, where)
+    if not channel.connection.has_open(channel):
+        return None
     queue = session.namespace.queues.get(name)
     consumer = StreamConsumer(channel, tag, queue, positions, priority)
     if queue is not None:
@@ -135,7 +137,7 @@ async def get(channel: Channel, method: commands.Basic.Get) -> Reply:
         raise as_amqp(error, about) from error
     if found is None:
         return commands.Basic.GetEmpty()
-    if channel.is_closing or channel.connection.is_closed:
+    if channel.is_closing or not channel.connection.has_open(channel):
         queue.give_back(found.lane, found.first, found.first + 1, failed=False)
         return None
     extra = {}

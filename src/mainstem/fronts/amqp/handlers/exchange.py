@@ -89,6 +89,8 @@ async def _change(
     change = session.topology.bind if binds else session.topology.unbind
     for name in (source, target):
         if name not in session.namespace.exchanges:
+            if not binds:
+                return  # nothing is bound that is not there
             raise as_amqp(UnknownExchange(name), session.resource("exchange", name))
     try:
         await change(

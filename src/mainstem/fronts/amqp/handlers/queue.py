@@ -103,6 +103,8 @@ async def _change(channel: Channel, method: commands.Queue.Bind | commands.Queue
     session.require("write", "queue", name)
     session.require("read", "exchange", source)
     change = session.topology.bind if binds else session.topology.unbind
+    if not binds and (source not in session.namespace.exchanges or name not in session.namespace.queues):
+        return  # nothing is bound that is not there
     try:
         if source not in session.namespace.exchanges:
             raise UnknownExchange(source)
