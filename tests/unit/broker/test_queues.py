@@ -416,3 +416,19 @@ def test_many_expired_messages_go_in_turns(tmp_path: Path) -> None:
         await eventually(lambda: not queue.ready and not queue.unacked)
 
     run(tmp_path, act)
+
+
+def test_a_disk_that_does_not_keep_up_stops_publishers_before_the_memory_is_full(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        await declare(queues, ns, "work")
+        told: list[str | None] = []
+        queues.on_blocked.append(told.append)
+        route = queues.route(ns, "", ("work",))
+        for _ in range(10):  # in one turn: nothing of it can be on disk yet
+            add(queues.gather(route), b"x" * (8 << 20))
+        await on_disk(queues)
+        await eventually(lambda: queues.blocked is None)
+        assert [why is None for why in told] == [False, True]
+        assert "does not keep up" in (told[0] or "")
+
+    run(tmp_path, act)

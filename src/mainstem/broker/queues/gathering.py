@@ -31,6 +31,8 @@ events = get_log(__name__)
 # A batch that is larger is ended, and another one begun: it is read as a whole.
 FULL_BYTES = 512 << 10
 FULL_COUNT = 8192
+# So much may wait for the disk before nobody may publish to queues.
+MOST_WAITING_BYTES = 64 << 20
 
 
 class Gathered:
@@ -203,13 +205,14 @@ class Gatherer:
                 for call in refused:
                     call()
                 return
-            self.on_room(None)
         whole = True
         for one in groups:
             self.messages += one.count
             if one.expiring:
                 self.on_expiring(one.lanes)
             whole = self._append(one) and whole
+        if groups:
+            self.on_room(why_not_more(self._log))
         if told:
             calls = told if whole else refused
             self._log.append_delta(Section.NOTHING, b"", lambda _: _call_all(calls))
@@ -225,6 +228,14 @@ class Gatherer:
                 lane.partition.next_offset = next_offset
             return False
         return True
+
+
+def why_not_more(log: Log) -> str | None:
+    """A disk that does not keep up must not fill the memory with what waits for it."""
+    waiting = log.pending_bytes
+    if waiting <= MOST_WAITING_BYTES:
+        return None
+    return f"{waiting >> 20} MiB wait to be written: the disk does not keep up"
 
 
 def _call_all(calls: list[Callable[[], None]]) -> None:

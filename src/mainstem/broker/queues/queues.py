@@ -17,7 +17,7 @@ from mainstem.broker.queues.dead_letters import DeadLetters, Grave
 from mainstem.broker.queues.delays import LANES as DELAY_LANES
 from mainstem.broker.queues.delays import DelayBook, Delays
 from mainstem.broker.queues.deltas import Expiring, QueueMade
-from mainstem.broker.queues.gathering import Gathered, Gatherer
+from mainstem.broker.queues.gathering import MOST_WAITING_BYTES, Gathered, Gatherer
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.queue import Queue
@@ -38,7 +38,7 @@ events = get_log(__name__)
 # Routes that are remembered; beyond it they are looked up anew.
 MAX_ROUTES = 100_000
 # How often, and for how much, space is looked for while there was none.
-LOOK_FOR_ROOM_S = 0.5
+LOOK_FOR_ROOM_S = 0.05
 ROOM_BYTES = 1 << 20
 DELAYS_NAMESPACE = "\0"
 
@@ -188,9 +188,9 @@ class Queues:
         return Work(self._store, self._clock.now_ms, self._gatherer.flush, self.watch_expiry)
 
     def _set_blocked(self, why: str | None) -> None:
-        if why == self.blocked:
+        if (why is None) == (self.blocked is None):
             return
-        if why is not None and self.blocked is None:
+        if why is not None:
             asyncio.get_running_loop().call_later(LOOK_FOR_ROOM_S, self._look_for_room)
         self.blocked = why
         for call in list(self.on_blocked):
@@ -202,10 +202,13 @@ class Queues:
             return
         try:
             self.log.check_room(ROOM_BYTES)
+            has_room = self.log.pending_bytes <= MOST_WAITING_BYTES // 2
         except DiskFull:
-            asyncio.get_running_loop().call_later(LOOK_FOR_ROOM_S, self._look_for_room)
-        else:
+            has_room = False
+        if has_room:
             self._set_blocked(None)
+        else:
+            asyncio.get_running_loop().call_later(LOOK_FOR_ROOM_S, self._look_for_room)
 
     # --- what dead letters and delays need -------------------------------------------------------
 

@@ -172,6 +172,11 @@ class Log:
 
     # --- append --------------------------------------------------------------------------------
 
+    @property
+    def pending_bytes(self) -> int:
+        """In memory, on the way to the disk."""
+        return self._pending_bytes
+
     def check_room(self, size: int, *, essential: bool = False, frees_space: bool = False) -> None:
         """Refuse before an offset is given: what is admitted here will find its place on disk.
 
