@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from mainstem.fronts.kafka.sending import SMALL_WRITE, send, stop_pacing
+from mainstem.fronts.kafka.sending import SMALL_WRITE, send
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.sound import LARGE_BATCH
 from mainstem.model.slices import FileSlice
+from mainstem.net.pacing import stop_pacing
 
 
 class Pipe(asyncio.Transport):

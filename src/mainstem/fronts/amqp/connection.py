@@ -23,12 +23,12 @@ from mainstem.fronts.amqp.confirms import Confirms
 from mainstem.fronts.amqp.handlers import HANDLERS
 from mainstem.fronts.amqp.inbox import Inbox
 from mainstem.fronts.amqp.outbox import Outbox
-from mainstem.fronts.amqp.pacing import stop_pacing
 from mainstem.fronts.amqp.publishing import publish
 from mainstem.fronts.amqp.session import Listener, Session
 from mainstem.fronts.amqp.ways import Ways
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
+from mainstem.net.pacing import stop_pacing
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.events import Acks, Event, Method, Publishes, Refused
 from mainstem.wire.amqp.methods import HEARTBEAT, PROTOCOL_HEADER, append, decode

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from mainstem.fronts.amqp.codes import CONNECTION_FORCED
 from mainstem.fronts.amqp.connection import Budget, Connection
 from mainstem.fronts.amqp.session import Listener
-from mainstem.fronts.amqp.tls_gate import TlsGate
 from mainstem.model.logs import get_log
+from mainstem.net.guests import Guests
+from mainstem.net.tls_gate import TlsGate
 from mainstem.wire.amqp.convert import AMQP
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.properties import headers, priority
@@ -42,8 +43,7 @@ class AmqpServer:
         self.budget = budget
         self.max_bytes_before_authentication = limits.max_bytes_before_authentication
         self._connections: set[Connection] = set()
-        self._per_peer: dict[str, int] = {}
-        self._knocking = 0  # in their TLS handshake
+        self._guests = Guests(limits.max_connections, limits.max_connections_per_peer)
         self._stopping = False
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
         self._server: asyncio.Server | None = None
@@ -69,7 +69,7 @@ class AmqpServer:
         connection = Connection(self)
         if self.tls is None:
             return connection
-        return TlsGate(self, connection, self.tls, self.limits.handshake_ms)
+        return TlsGate(self._guests, connection, self.tls, self.limits.handshake_ms)
 
     def now(self) -> float:
         return self._loop.time()
@@ -118,36 +118,18 @@ class AmqpServer:
 
     def opened(self, connection: Connection) -> str | None:
         """Count it in; the reason if it may not stay."""
-        host = connection.session.host
         self._connections.add(connection)
-        self._per_peer[host] = self._per_peer.get(host, 0) + 1
+        refused = self._guests.came(connection.session.host)
         connection.opened_at = connection.last_received = connection.outbox.last_sent = self.now()
         if self._stopping:  # it was in its TLS handshake
             return "the broker is stopping"
-        if len(self._connections) > self.limits.max_connections:
-            return f"more than {self.limits.max_connections} connections"
-        if self._per_peer[host] > self.limits.max_connections_per_peer:
-            return f"more than {self.limits.max_connections_per_peer} connections from {host}"
-        return None
-
-    def may_knock(self, peer_host: str) -> str | None:
-        if len(self._connections) + self._knocking > self.limits.max_connections:
-            return f"more than {self.limits.max_connections} connections"
-        if self._per_peer.get(peer_host, 0) >= self.limits.max_connections_per_peer:
-            return f"more than {self.limits.max_connections_per_peer} connections from {peer_host}"
-        return None
-
-    def knocked(self, change: int) -> None:
-        self._knocking += change
+        return refused
 
     def lost(self, connection: Connection) -> None:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
-        host = connection.session.host
-        self._per_peer[host] -= 1
-        if not self._per_peer[host]:
-            del self._per_peer[host]
+        self._guests.left(connection.session.host)
 
     async def _watch_over(self) -> None:
         """Twice a second: signs of life both ways, and an end for who gives none."""

@@ -22,11 +22,12 @@ from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.inbox import Inbox, Slab
-from mainstem.fronts.kafka.sending import plain_socket, send, stop_pacing
+from mainstem.fronts.kafka.sending import plain_socket, send
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 from mainstem.model.slices import Chunk
+from mainstem.net.pacing import stop_pacing
 from mainstem.wire.kafka.apis import ApiKey
 
 events = get_log(__name__)

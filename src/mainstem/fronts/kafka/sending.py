@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 
 from mainstem.model.ports import Buffer
 from mainstem.model.slices import Chunk, FileSlice
@@ -19,21 +17,6 @@ def plain_socket(transport: asyncio.Transport) -> int:
     if found is None or transport.get_extra_info("sslcontext") is not None:
         return -1
     return int(found.fileno())
-
-
-def stop_pacing(transport: asyncio.Transport) -> None:
-    """For a peer on this machine, where the system uses BBR.
-
-    That spreads what it sends over time, by timers, so as not to overrun a network that is not there: it only
-    costs both sides wake-ups.
-    """
-    found = transport.get_extra_info("socket")
-    option = getattr(socket, "TCP_CONGESTION", None)
-    if found is None or option is None:
-        return
-    with contextlib.suppress(OSError):  # not a TCP socket, or not for us to choose
-        if found.getsockopt(socket.IPPROTO_TCP, option, 16).startswith(b"bbr"):
-            found.setsockopt(socket.IPPROTO_TCP, option, b"reno")  # the one that every kernel has
 
 
 def send(transport: asyncio.Transport, socket_fd: int, chunks: list[Chunk]) -> None:

@@ -13,9 +13,10 @@ from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.handlers import HANDLERS, HOT_HANDLERS, OPEN_BEFORE_LOGIN
 from mainstem.fronts.kafka.handlers.sasl import raw_login
 from mainstem.fronts.kafka.session import Listener
-from mainstem.fronts.kafka.tls_gate import TlsGate
 from mainstem.fronts.kafka.versions import offered
 from mainstem.model.logs import get_log
+from mainstem.net.guests import Guests
+from mainstem.net.tls_gate import TlsGate
 
 events = get_log(__name__)
 
@@ -47,8 +48,7 @@ class KafkaServer:
             limits.max_bytes_before_authentication,
         )
         self._connections: set[Connection] = set()
-        self._per_peer: dict[str, int] = {}
-        self._knocking = 0  # in their TLS handshake
+        self._guests = Guests(limits.max_connections, limits.max_connections_per_peer)
         self._soon: list[Callable[[], None]] = []  # to be run after this turn of the loop
         self._stopping = False
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
@@ -79,7 +79,7 @@ class KafkaServer:
         connection = ConnectionProtocol(self, self._dispatcher)
         if self.tls is None:
             return connection
-        return TlsGate(self, connection, self.tls, self.limits.handshake_ms)
+        return TlsGate(self._guests, connection, self.tls, self.limits.handshake_ms)
 
     def now(self) -> float:
         return self._loop.time()
@@ -117,36 +117,18 @@ class KafkaServer:
 
     def opened(self, connection: Connection) -> str | None:
         """Count it in; the reason if it may not stay."""
-        host = connection.session.host
         self._connections.add(connection)
-        self._per_peer[host] = self._per_peer.get(host, 0) + 1
+        refused = self._guests.came(connection.session.host)
         connection.opened_at = connection.last_active = self.now()
         if self._stopping:  # it was in its TLS handshake
             return "the broker is stopping"
-        if len(self._connections) > self.limits.max_connections:
-            return f"more than {self.limits.max_connections} connections"
-        if self._per_peer[host] > self.limits.max_connections_per_peer:
-            return f"more than {self.limits.max_connections_per_peer} connections from {host}"
-        return None
-
-    def may_knock(self, peer_host: str) -> str | None:
-        if len(self._connections) + self._knocking > self.limits.max_connections:
-            return f"more than {self.limits.max_connections} connections"
-        if self._per_peer.get(peer_host, 0) >= self.limits.max_connections_per_peer:
-            return f"more than {self.limits.max_connections_per_peer} connections from {peer_host}"
-        return None
-
-    def knocked(self, change: int) -> None:
-        self._knocking += change
+        return refused
 
     def lost(self, connection: Connection) -> None:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
-        host = connection.session.host
-        self._per_peer[host] -= 1
-        if not self._per_peer[host]:
-            del self._per_peer[host]
+        self._guests.left(connection.session.host)
         session = connection.session
         if session.share_members and not self._stopping:
             for group, member in session.share_members:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
-from typing import Protocol
 
 from mainstem.model.logs import get_log
+from mainstem.net.guests import Guests
 
 events = get_log(__name__)
 
@@ -20,26 +20,18 @@ events = get_log(__name__)
 GOODBYE_S = 5
 
 
-class Doorkeeper(Protocol):
-    def may_knock(self, peer_host: str) -> str | None:
-        """The reason if there are too many already."""
-
-    def knocked(self, change: int) -> None:
-        """One more, or one less, is in its handshake."""
-
-
 class TlsGate(SSLProtocol):
     """Stands before a connection, which begins when the handshake is done."""
 
     def __init__(
-        self, keeper: Doorkeeper, connection: asyncio.BaseProtocol, tls: ssl.SSLContext, handshake_ms: int
+        self, guests: Guests, connection: asyncio.BaseProtocol, tls: ssl.SSLContext, handshake_ms: int
     ) -> None:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         done.add_done_callback(self._on_handshake_done)
-        self._keeper = keeper
+        self._guests = guests
         self._peer = "unknown"
-        keeper.knocked(1)
+        guests.knocked(1)
         super().__init__(
             loop,
             connection,
@@ -54,14 +46,14 @@ class TlsGate(SSLProtocol):
         peername = transport.get_extra_info("peername") or ("local", 0)
         self._peer = f"{peername[0]}:{peername[1]}"
         super().connection_made(transport)
-        refused = self._keeper.may_knock(str(peername[0]))
+        refused = self._guests.may_knock(str(peername[0]))
         if refused is not None:
             events.warning("connection closed", peer=self._peer, why=refused)
             assert isinstance(transport, asyncio.Transport)
             transport.abort()
 
     def _on_handshake_done(self, done: asyncio.Future[None]) -> None:
-        self._keeper.knocked(-1)
+        self._guests.knocked(-1)
         error = None if done.cancelled() else done.exception()
         if error is not None:
             why = getattr(error, "reason", None) or str(error) or type(error).__name__
