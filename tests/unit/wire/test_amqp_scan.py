@@ -137,17 +137,6 @@ def test_a_message_that_is_not_complete_does_not_hold_up_what_follows_it(short):
         assert message.body == b"0123456789"
 
 
-def test_a_run_that_was_kept_does_not_need_the_buffer():
-    data = bytearray(b"".join(pamqp_publish(1, "", "q", b"%d" % number) for number in range(20)))
-    _used, (run,) = scanner().scan(data, 0, len(data))
-    assert run.body(7) == b"7"
-    run.keep()
-    data[:] = bytes(len(data))
-    assert [run.body(index) for index in range(20)] == [b"%d" % number for number in range(20)]
-    run.keep()
-    assert run.body(3) == b"3"
-
-
 def test_a_message_that_is_not_there_is_an_index_error():
     _used, (run,) = scan_all(pamqp_publish(1, "", "q", b"x"))
     for index in (-1, 1):

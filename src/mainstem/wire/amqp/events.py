@@ -50,8 +50,8 @@ class Refused(NamedTuple):
 class Publishes:
     """Messages published one after the other on one channel to the same place.
 
-    They lie in `data`, which is the connection's buffer until `keep` was called: a header frame and, unless
-    the body is empty, one body frame each, with `gap` bytes before the next header frame.
+    They lie in `data`, the connection's buffer, which nobody writes to again while it is in use: a header
+    frame and, unless the body is empty, one body frame each, with `gap` bytes before the next header frame.
     """
 
     __slots__ = (
@@ -127,14 +127,6 @@ class Publishes:
         at = self.find(index)
         _size, body_size = _PLACE.unpack_from(self.data, at)
         return int(body_size)
-
-    def keep(self) -> None:
-        """Copy the messages out of the connection's buffer, which may be used anew then."""
-        if self.gap == 0:
-            return  # put together aside: nobody else has it
-        end = self._end(self.find(self.count - 1))
-        self.data = self.data[self._at : end]
-        self._seen = self._seen_at = self._at = 0
 
     def find(self, index: int) -> int:
         """Where the header frame of a message is; quick if they are asked for in order."""
