@@ -52,30 +52,47 @@ def outcomes(report: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("file", FILES)
-def test_kafka_pythons_own_suite_passes(suite, file, tmp_path):
-    report = tmp_path / "report.xml"
+def run(suite: Path, folder: Path, *chosen: str) -> tuple[dict[str, str], str]:
+    """How each of the chosen cases ended, and what the suite printed."""
+    folder.mkdir()
+    report = folder / "report.xml"
     here = str(Path(__file__).parent)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "PYTEST_"))}
     options = ["-c", os.devnull, "--rootdir", ".", "-p", "mainstem_as_kafka", "-p", "no:cacheprovider", "-q"]
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", *options),
-            *(f"--timeout={CASE_TIMEOUT_S}", f"--junit-xml={report}", f"test/integration/{file}.py"),
+            *(f"--timeout={CASE_TIMEOUT_S}", f"--junit-xml={report}", *chosen),
         ],
         cwd=suite,
-        env={**kept, "KAFKA_VERSION": KAFKA_VERSION, "KAFKA_ROOT": str(tmp_path), "PYTHONPATH": here},
+        env={**kept, "KAFKA_VERSION": KAFKA_VERSION, "KAFKA_ROOT": str(folder), "PYTHONPATH": here},
         capture_output=True,
         text=True,
     )
     assert report.exists(), done.stdout + done.stderr
-    ended = outcomes(report)
-    passed = {case for case, how in ended.items() if how == "passed"}
+    return outcomes(report), done.stdout
+
+
+def failing(ended: dict[str, str]) -> dict[str, str]:
+    return {case: how for case, how in ended.items() if how != "passed" and case not in DOES_NOT_APPLY}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("file", FILES)
+def test_kafka_pythons_own_suite_passes(suite, file, tmp_path):
+    ended, printed = run(suite, tmp_path / "first", f"test/integration/{file}.py")
+    # The client loses a wish for metadata that is made while an older request for it is under way (it says so
+    # itself, in `ClusterMetadata.set_topics`): a consumer then sits without partitions for five minutes. On a
+    # busy machine that fails a case once in some hundreds of runs; so a case that failed has a second try.
+    if again := failing(ended):
+        cases = [f"test/integration/{file}.py::{case.removeprefix(file + '.')}" for case in again]
+        retried, reprinted = run(suite, tmp_path / "second", *cases)
+        ended, printed = ended | retried, printed + reprinted
+    assert "passed" in ended.values(), printed
+    assert failing(ended) == {}, printed
     exempt = {case for case in DOES_NOT_APPLY if case.startswith(file)}
-    assert passed, done.stdout
-    assert {case: how for case, how in ended.items() if case not in passed | exempt} == {}, done.stdout
-    assert exempt == ended.keys() - passed, "the list of what does not apply says more than is so"
+    not_passed = {case for case, how in ended.items() if how != "passed"}
+    assert exempt == not_passed, "the list of what does not apply says more than is so"
 
 
 def test_no_file_of_the_suite_is_left_out(suite):
