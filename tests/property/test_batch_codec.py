@@ -5,6 +5,7 @@ import importlib.util
 import tracemalloc
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ from mainstem.model.records import (
     filter_batch,
     first_at_or_after,
     max_timestamp_record,
+    open_records,
     record_keys,
     slice_batch,
 )
@@ -85,6 +87,18 @@ def test_any_slice_is_its_records_with_the_overlay(records, codec, data):
         Record(record.offset, record.timestamp_ms, record.key, record.value, record.headers + overlay)
         for record in wanted
     ]
+
+
+@given(RECORDS, st.data())
+def test_records_are_picked_by_their_number(records, data):
+    _, opened = open_records(encode_batch(records))
+    numbers = sorted(data.draw(st.sets(st.integers(0, len(records) - 1))))
+    spans = record_loop.scan(opened, len(records), len(records) - 1)
+    assert record_loop.pick(opened, numbers) == [spans[number] for number in numbers]
+    with pytest.raises(CorruptBatch):
+        record_loop.pick(opened, [len(records)])
+    with contextlib.suppress(CorruptBatch):
+        record_loop.pick(opened[: data.draw(st.integers(0, len(opened)))], numbers)
 
 
 @given(RECORDS, CODECS, st.data(), st.none() | st.integers(-1, 2**45))

@@ -24,6 +24,11 @@ cpdef list decode(bytes data, Py_ssize_t count, i64 last_delta, i64 base_offset,
 cpdef list scan(bytes data, Py_ssize_t count, i64 last_delta)
 
 @cython.locals(
+    spans=list, pos=Py_ssize_t, end=Py_ssize_t, at=Py_ssize_t, number=Py_ssize_t, size=i64, span=span_t
+)
+cpdef list pick(bytes data, object numbers)
+
+@cython.locals(
     pos=Py_ssize_t, end=Py_ssize_t, max_delta=i64, without_key=Py_ssize_t, index=Py_ssize_t,
     _start=Py_ssize_t, time_delta=i64, delta=i64, _key_at=Py_ssize_t, key_size=i64, _value_at=Py_ssize_t,
     _size=i64, at=Py_ssize_t,

@@ -87,6 +87,27 @@ def scan(data: bytes, count: int, last_delta: int) -> list[Span]:
     return spans
 
 
+def pick(data: bytes, numbers: Sequence[int]) -> list[Span]:
+    """Where the records with these numbers lie, ascending from 0; those between are passed over unread."""
+    spans = []
+    pos, end, at = 0, len(data), 0
+    try:
+        for number in numbers:
+            while at < number:
+                size, pos = _read_varint(data, pos)
+                if size < 0 or size > end - pos:
+                    raise CorruptBatch(f"a record of {size} bytes where {end - pos} are left")
+                pos += size
+                at += 1
+            span = _span(data, pos, end)
+            pos = span[1]
+            at += 1
+            spans.append(span)
+    except IndexError:
+        raise CorruptBatch("the records end early") from None
+    return spans
+
+
 def check(data: bytes, count: int) -> tuple[int, int]:
     """The largest timestamp delta and the number of records without a key; offsets must have no gaps."""
     pos, end, max_delta, without_key = 0, len(data), _MIN_DELTA_MS, 0

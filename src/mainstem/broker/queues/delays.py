@@ -2,33 +2,29 @@
 
 Such a message lies in a lane of a queue that nobody can name, with its time in the same frame. When it is
 due it is routed, gets its places, and is done with at the old one, again in one frame: it is never lost, and
-never there twice. A lane for each order of time ahead, so that what waits for years does not keep on disk
-what waited for a second.
+never there twice (firing.py). A lane for each order of time ahead, so that what waits for years does not
+keep on disk what waited for a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from mainstem.broker.queues.bodies import Body, find_body
-from mainstem.broker.queues.dead_letters import Around as NamespacesAround
 from mainstem.broker.queues.dead_letters import keys_of, split_route
 from mainstem.broker.queues.deltas import Acked, DelayDelta, Held, HeldMany
+from mainstem.broker.queues.firing import Around, Firing, id_of, lane_and_offset
 from mainstem.broker.queues.gathering import Gathered
 from mainstem.broker.queues.lanes import QueueLane
-from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.opened import OpenBatch
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section, Store
-from mainstem.kernel.log.entries import Entry
 from mainstem.kernel.timers.timers import Part, Timers
-from mainstem.model.errors import BodyGone, DiskFull, UnknownExchange
+from mainstem.model.errors import DiskFull
 from mainstem.model.logs import get_log
 from mainstem.model.ports import Clock
-from mainstem.model.record import Headers
 
 events = get_log(__name__)
 
@@ -36,13 +32,9 @@ SECOND_MS = 1000
 # A lane for what is due within each of these times, and one for all that is later.
 HORIZONS_MS = (60 * SECOND_MS, 3600 * SECOND_MS, 86_400 * SECOND_MS, 30 * 86_400 * SECOND_MS)
 LANES = len(HORIZONS_MS) + 1
-# In a timer's id: the number of the lane in the lowest bits, the offset above.
-_LANE_BITS = 3
 # No time is later than this: the year 9999. What is on disk already must not be able to fail.
 LATEST_MS = 253_402_300_799_999
 AT_ONCE = 1000
-# Runs of messages that are published before others have their turn.
-RUNS_AT_ONCE = 32
 PATIENCE_S = 1.0
 MAX_SLEEP_S = 3600.0
 
@@ -56,20 +48,6 @@ class Pending(NamedTuple):
     exchange: str
     keys: list[str]
     size: int
-
-
-class Around(NamespacesAround, Protocol):
-    """What is needed of the queues."""
-
-    def route(
-        self,
-        namespace: Namespace,
-        exchange: str,
-        keys: tuple[str, ...],
-        headers: Mapping[str, object] | None = None,
-    ) -> Route: ...
-
-    def watch_expiry(self, lanes: tuple[QueueLane, ...]) -> None: ...
 
 
 class Gathers(Protocol):
@@ -89,7 +67,7 @@ class DelayBook:
         match delta:
             case Held(lane, base, due_ms):
                 for offset, at_ms in enumerate(due_ms, base):
-                    self.timers.add(min(at_ms, LATEST_MS), offset << _LANE_BITS | lane)
+                    self.timers.add(min(at_ms, LATEST_MS), id_of(lane, offset))
             case HeldMany(ids, due_ms):
                 self.timers.restore(Part(list(ids), [min(at_ms, LATEST_MS) for at_ms in due_ms]))
 
@@ -115,6 +93,7 @@ class Delays:
         self._loop = asyncio.get_running_loop()
         self._queue: Queue | None = None
         self._route: Route | None = None
+        self._firing: Firing | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -122,10 +101,11 @@ class Delays:
         """Where they lie. What was done with before the start is not due again."""
         self._queue = queue
         self._route = Route((queue,))
+        self._firing = Firing(self._store, self._clock, self._around, queue)
         for part in list(self._timers.dump()):
             for id in part.ids:
-                lane = queue.lanes[id & (1 << _LANE_BITS) - 1]
-                if lane.state.is_acked(id >> _LANE_BITS):
+                lane, offset = lane_and_offset(id)
+                if queue.lanes[lane].state.is_acked(offset):
                     self._timers.cancel(id)
         self._set_alarm()
 
@@ -166,16 +146,12 @@ class Delays:
             self._task = self._loop.create_task(self._publish_due())
 
     async def _publish_due(self) -> None:
-        in_a_row = 0
+        assert self._firing is not None
         try:
             while self._book.overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
                 if not self._book.overdue:
                     self._book.overdue = ids
-                while self._book.overdue:
-                    del self._book.overdue[: await self._publish(self._book.overdue)]
-                    in_a_row += 1
-                    if in_a_row % RUNS_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # others have their turn
+                await self._firing.publish(self._book.overdue)
         except DiskFull as error:
             events.warning("messages that are due have to wait", why=str(error))
             await asyncio.sleep(PATIENCE_S)
@@ -196,54 +172,6 @@ class Delays:
         for id in others:
             self._timers.add(now_ms, id)
 
-    async def _publish(self, ids: list[int]) -> int:
-        """The first of them, with those that follow it in its batch and go the same way; how many."""
-        assert self._queue is not None
-        lane = self._queue.lanes[ids[0] & (1 << _LANE_BITS) - 1]
-        first = ids[0] >> _LANE_BITS
-        if lane.state.is_acked(first):
-            return 1
-        batch = await self._opened(lane, first)
-        fate = self._fate(batch, first)
-        stop = first + 1
-        while stop - first < len(ids) and stop < batch.stop:
-            if ids[stop - first] != stop << _LANE_BITS | lane.index or self._fate(batch, stop) != fate:
-                break
-            stop += 1
-        headers = batch.headers(first - batch.base_offset)
-        while True:
-            body, upto = await find_body(self._store, lane, first, stop)
-            try:
-                self._move(lane, first, upto, body, headers)
-            except BodyGone:  # a merge moved it just now
-                await asyncio.sleep(0)
-                continue
-            return upto - first
-
-    def _move(
-        self, lane: QueueLane, first: int, stop: int, body: Body, headers: dict[str, bytes | None]
-    ) -> None:
-        """Places for them where they go, and none any more here, in one frame."""
-        route = self._destination(headers)
-        lanes = route.lanes(self._around.priority_of(headers)) if route else ()
-        before = {to: to.partition.next_offset for to in lanes}
-        if headers.get("expires") is not None:
-            self._around.watch_expiry(tuple(before))
-        since: Headers = (*body.overlay, ("since", self._clock.now_ms().to_bytes(8, "big")))
-        entries: list[Entry] = [body.link_to(to, stop - first, since) for to in before]
-        acked = Acked(((lane.partition.id, ((first, stop),)),))
-        try:
-            self._store.commit_together(
-                [(Section.ACKS, acked)], entries, essential=True, then=lambda: lane.trim(floor)
-            )
-        except BaseException:
-            for to, next_offset in before.items():
-                to.partition.next_offset = next_offset
-            raise
-        lane.grow()
-        lane.state.ack(first, stop)
-        floor = lane.state.floor
-
     async def _opened(self, lane: QueueLane, offset: int) -> OpenBatch:
         kept = lane.reader.kept(offset)
         if kept is not None:
@@ -252,23 +180,6 @@ class Delays:
         loaded: list[OpenBatch] = await self._store.in_reader(lane.reader.load, offset, upto)
         lane.reader.use(loaded)
         return next(one for one in loaded if one.base_offset <= offset < one.stop)
-
-    def _fate(self, batch: OpenBatch, offset: int) -> tuple[bytes | None, ...]:
-        headers = batch.headers(offset - batch.base_offset)
-        return tuple(headers.get(name) for name in ("route", "keys", "space", "amqp"))
-
-    def _destination(self, headers: dict[str, bytes | None]) -> Route | None:
-        """None if its namespace or exchange has gone meanwhile."""
-        namespace = self._around.find_namespace((headers.get("space") or b"/").decode())
-        if namespace is None:
-            return None
-        exchange, key = split_route(headers.get("route"))
-        try:
-            return self._around.route(
-                namespace, exchange, tuple(keys_of(headers, key)), self._around.headers_of(headers)
-            )
-        except UnknownExchange:
-            return None
 
     # --- for people ------------------------------------------------------------------------------
 
@@ -286,9 +197,9 @@ class Delays:
         assert self._queue is not None
         found: list[Pending] = []
         for due_ms, id in page:
-            lane = self._queue.lanes[id & (1 << _LANE_BITS) - 1]
-            batch = await self._opened(lane, id >> _LANE_BITS)
-            index = (id >> _LANE_BITS) - batch.base_offset
+            lane, offset = lane_and_offset(id)
+            batch = await self._opened(self._queue.lanes[lane], offset)
+            index = offset - batch.base_offset
             headers = batch.headers(index)
             exchange, key = split_route(headers.get("route"))
             space = (headers.get("space") or b"/").decode()
@@ -300,8 +211,8 @@ class Delays:
         """Never publish it; False if it is not pending (any more)."""
         if self._queue is None or id not in self._timers:
             return False
-        lane = self._queue.lanes[id & (1 << _LANE_BITS) - 1]
-        offset = id >> _LANE_BITS
+        lane_index, offset = lane_and_offset(id)
+        lane = self._queue.lanes[lane_index]
         acked = Acked(((lane.partition.id, ((offset, offset + 1),)),))
         # Journalled before it is forgotten: on a full disk it stays as it was.
         done = self._store.commit(
