@@ -7,6 +7,7 @@ MAINSTEM_LONG_TESTS=1 for the full enumeration (minutes).
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import random
@@ -16,6 +17,7 @@ from itertools import combinations
 import pytest
 from msgspec.structs import replace
 
+from mainstem.kernel.log import direct
 from mainstem.kernel.log.jobs import Input, MergeJob, SealJob
 from mainstem.kernel.log.layout import FileKind, places_name
 from mainstem.kernel.log.log import LogOptions
@@ -24,6 +26,7 @@ from mainstem.kernel.log.merge import merge
 from mainstem.kernel.log.seal import seal_file
 from mainstem.kernel.log.sidecar import open_sidecar
 from mainstem.model.errors import CorruptFile
+from mainstem.model.ports import BLOCK_BYTES
 from mainstem.testing.log_model import LogModel, ModelledLog
 from mainstem.testing.memory_disk import Extend, Mark, MemoryDisk, Name, Op, Write
 
@@ -251,6 +254,18 @@ def test_recovery_holds_everything_acknowledged_wherever_the_power_is_cut(run):
     model = record(run, disk)
     states = Enumeration(model, MemoryDisk(FOLDER)).run(disk.tape)
     assert states > 50
+
+
+@pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.parametrize("run", [little_of_everything, several_files, a_round_larger_than_a_file])
+def test_recovery_holds_everything_that_went_past_the_page_cache(run, monkeypatch):
+    monkeypatch.setattr(direct, "LEAST_BYTES", 1)
+    monkeypatch.setitem(globals(), "OPTIONS", dataclasses.replace(OPTIONS, cached_bytes=0))
+    disk = MemoryDisk(FOLDER)
+    model = record(run, disk)
+    blocks = [op for op in disk.tape if isinstance(op, Write) and len(op.data) % BLOCK_BYTES == 0]
+    assert len(blocks) > 1
+    assert Enumeration(model, MemoryDisk(FOLDER)).run(disk.tape) > 50
 
 
 @pytest.mark.timeout(3600 if LONG else 120)

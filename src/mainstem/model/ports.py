@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+# Of `File.write_direct`: what disks write at once, or a multiple of it.
+BLOCK_BYTES = 4096
 
 
 class Clock(Protocol):
@@ -55,6 +57,12 @@ class File(Protocol):
 
     def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
         """Like pwritev; these bytes are on disk when it returns. Others are not synced with them."""
+
+    def write_direct(self, blocks: Buffer, position: int) -> bool:
+        """Like write_through, and past the page cache; in memory, size and position whole blocks.
+
+        False, and nothing is written, if that cannot be done with this file.
+        """
 
     def fdatasync(self) -> None: ...
 

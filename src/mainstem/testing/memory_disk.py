@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mainstem.model.errors import DataFolderLocked
-from mainstem.model.ports import Buffer
+from mainstem.model.ports import BLOCK_BYTES, Buffer
 
 SECTOR_BYTES = 512
 
@@ -200,6 +200,12 @@ class MemoryFile:
         self.pwritev(chunks, position)
         size = sum(map(len, chunks))
         self._disk.sync("fdatasync", self.path, SyncFile(self.inode, position, position + size))
+
+    def write_direct(self, blocks: Buffer, position: int) -> bool:
+        if position % BLOCK_BYTES or len(blocks) % BLOCK_BYTES:
+            raise OSError(errno.EINVAL, "not in whole blocks", self.path)
+        self.write_through([blocks], position)
+        return True
 
     def fdatasync(self) -> None:
         self._disk.sync("fdatasync", self.path, SyncFile(self.inode))

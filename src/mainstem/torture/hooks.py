@@ -26,6 +26,10 @@ class UnsyncedFile(OsFile):
     def write_through(self, chunks: Sequence[Buffer], position: int) -> None:
         self.pwritev(chunks, position)
 
+    def write_direct(self, _blocks: Buffer, _position: int) -> bool:
+        """Not here: it would be on disk."""
+        return False
+
     def fdatasync(self) -> None:
         """Only said to be done."""
 

@@ -17,6 +17,10 @@ MAX_BUFFERS = 1024
 NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 # A write with this flag returns once its bytes are on disk, as fdatasync after it would.
 DSYNC = getattr(os, "RWF_DSYNC", 0)
+# A file that is open with this flag takes whole blocks, and they go past the page cache.
+DIRECT = getattr(os, "O_DIRECT", 0)
+# In place of a descriptor.
+NOT_YET, CANNOT = -1, -2
 # Memory is looked at in steps of this size to tell whether a stretch of a file is there. What is missed in
 # between costs a wait for the disk, and is sent as the disk gives it, unchecked. Such gaps are the kernel's,
 # when it is short of memory: what the log itself sends out of memory (`uncache`) is not believed afterwards.
@@ -26,13 +30,14 @@ PROBE_STEP = 256 << 10
 class OsFile:
     """A file descriptor with positions. It closes itself when nobody reads from it any more."""
 
-    __slots__ = ("_dsync", "_nowait", "fd", "path")
+    __slots__ = ("_direct_fd", "_dsync", "_nowait", "fd", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self.fd = fd
         self._nowait = bool(NOWAIT)
         self._dsync = bool(DSYNC)
+        self._direct_fd = NOT_YET if DSYNC and DIRECT else CANNOT
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size
@@ -101,6 +106,32 @@ class OsFile:
         self._write(chunks, position, 0)
         self.fdatasync()
 
+    def write_direct(self, blocks: Buffer, position: int) -> bool:
+        if self._direct_fd == NOT_YET:
+            try:
+                self._direct_fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | DIRECT)
+            except OSError:  # the other way is as good, and this file is open already
+                self._direct_fd = CANNOT
+        if self._direct_fd == CANNOT:
+            return False
+        try:
+            written = os.pwritev(self._direct_fd, [blocks], position, DSYNC)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+            self._close_direct()
+            self._direct_fd = CANNOT
+            return False
+        if written < len(blocks):
+            self._write([memoryview(blocks)[written:]], position + written, 0)
+            self.fdatasync()
+        return True
+
+    def _close_direct(self) -> None:
+        if self._direct_fd >= 0:
+            os.close(self._direct_fd)
+            self._direct_fd = NOT_YET
+
     def _write(self, chunks: Sequence[Buffer], position: int, flags: int) -> None:
         for first in range(0, len(chunks), MAX_BUFFERS):
             part = chunks[first : first + MAX_BUFFERS]
@@ -140,6 +171,7 @@ class OsFile:
             os.posix_fadvise(self.fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
+        self._close_direct()
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

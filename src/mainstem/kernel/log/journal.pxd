@@ -22,7 +22,7 @@ cdef class Round:
     cdef public list appends
     cdef public JournalFile file, sealed
     cdef public long long end, bytes
-    cdef public bint plain
+    cdef public bint plain, direct
 
 cdef class JournalWriter:
     cdef dict __dict__

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from crc32c import crc32c
 
+from mainstem.kernel.log.direct import DirectWriter
 from mainstem.kernel.log.layout import (
     FRAME_HEAD,
     FRAME_HEAD_BYTES,
@@ -156,13 +157,19 @@ class Round:
     """What one write put on disk; `sealed` is the file that was finished just before it, if any.
 
     `end` is where the round ends: by the time the owner looks, `file.position` may be a later round's.
-    `plain` rounds hold batches only, each in a frame of its own.
+    `plain` rounds hold batches only, each in a frame of its own. What went `direct` is not in memory.
     """
 
-    __slots__ = ("appends", "bytes", "end", "file", "plain", "sealed")
+    __slots__ = ("appends", "bytes", "direct", "end", "file", "plain", "sealed")
 
     def __init__(
-        self, appends: list[Append], plain: bool, file: JournalFile, sealed: JournalFile | None, size: int
+        self,
+        appends: list[Append],
+        plain: bool,
+        file: JournalFile,
+        sealed: JournalFile | None,
+        size: int,
+        direct: bool,
     ) -> None:
         self.appends = appends
         self.plain = plain
@@ -170,6 +177,7 @@ class Round:
         self.end = file.position
         self.sealed = sealed
         self.bytes = size
+        self.direct = direct
 
 
 def _at_once(call: Callable[[], None]) -> None:
@@ -201,6 +209,9 @@ class JournalWriter:
         self.sync_seconds = Histogram(LATENCY_SECONDS)
         self._pending: deque[Append] = deque()
         self._early = False  # something was written and not synced
+        self._direct = DirectWriter()
+        # The owner knows whether anybody reads what is being written.
+        self.is_unread: Callable[[], bool] = lambda: False
         self._idle = False
         self._waking = False
         # An owner with an event loop lets the writer start when its turn is over: then one round takes all
@@ -297,26 +308,33 @@ class JournalWriter:
             active.capacity = active.position + size + SEAL_FRAME_BYTES
             active.file.allocate(active.capacity)
         frames = self._frames(appends, active)
+        direct = False
         if appends[0].early:
             active.file.pwritev(frames, active.position)
             self._early = True
         else:
             began_s = perf_counter()
-            self._write_through(active, frames)
+            direct = self._write_through(active, frames, size)
             self.sync_seconds.observe(perf_counter() - began_s)
             self._synced = (active.file_id, active.position + size)
         active.position += size
         active.frames += len(appends) + 1
-        self._post(self._on_round, Round(appends, plain, active, sealed, size))
+        self._post(self._on_round, Round(appends, plain, active, sealed, size, direct))
 
-    def _write_through(self, active: JournalFile, frames: list[Buffer]) -> None:
-        """What was written early goes to disk with it, at the latest."""
+    def _write_through(self, active: JournalFile, frames: list[Buffer], size: int) -> bool:
+        """Whether it went past the page cache. What was written early goes to disk with it, at the latest."""
+        file, position = active.file, active.position
         if self._early:
-            active.file.pwritev(frames, active.position)
-            active.file.fdatasync()
+            file.pwritev(frames, position)
+            file.fdatasync()
             self._early = False
-        else:
-            active.file.write_through(frames, active.position)
+            return False
+        if self.is_unread() and self._direct.write(
+            file, active.file_id, frames, position, size, active.capacity
+        ):
+            return True
+        file.write_through(frames, position)
+        return False
 
     def _is_full(self, size: int, count: int) -> bool:
         active = self._active

@@ -116,6 +116,7 @@ class Log:
         self._uncache_due = 0  # written since they were looked at
         # Besides what it frees, a step takes as long as two rounds: not too many of them.
         self._uncache_step = max(options.file_bytes // 8, 64 << 10)
+        self._unread_bytes = 0  # written since anything was read
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -133,6 +134,7 @@ class Log:
             on_failure=on_failure,
             round_number=recovered.round_number,
         )
+        self._writer.is_unread = self._is_unread
 
     @classmethod
     def open(
@@ -264,6 +266,10 @@ class Log:
         self.bytes_written += done.bytes
         self._round_bytes += (done.bytes - self._round_bytes) / 64
         self.rounds_written += 1
+        self._unread_bytes += done.bytes
+        if done.direct:
+            # Whoever reads it gets it from the disk: it has to be checked.
+            self.reader.distrust(done.file.file_id)
         self._uncache_due += done.bytes
         if self._uncache_due >= self._uncache_step:
             self._uncache_old()
@@ -310,6 +316,10 @@ class Log:
         self._cached.append((file_id, size))
         self._cached_bytes += size
         self.prepare()
+
+    def _is_unread(self) -> bool:
+        """As much was written as is kept in memory, and nobody wanted any of it."""
+        return self._unread_bytes >= self._options.cached_bytes
 
     def _uncache_old(self) -> None:
         """Give the memory of the oldest part of finished files to what is written next, as it is needed.
@@ -490,6 +500,7 @@ class Log:
         self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
     ) -> list[Buffer]:
         """Whole batches, the first of which holds `offset`. Raises WouldBlock where wait=False would."""
+        self._unread_bytes = 0
         while True:
             tables = self._tables
             found = self.places(partition, offset, max_bytes, upto, wait=wait)
@@ -502,6 +513,7 @@ class Log:
 
     def chunks(self, partition: int, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
         """As read without waiting, for sending: large batches may be slices of their files, one each."""
+        self._unread_bytes = 0
         found = self.places(partition, offset, max_bytes, upto)
         if not found:
             return []
