@@ -21,7 +21,7 @@ from mainstem.model.batch import (
     place_batch,
     stamp_append_time,
 )
-from mainstem.model.errors import BatchTooLarge, InvalidTimestamp, InvalidTransactionState
+from mainstem.model.errors import BatchTooLarge, InvalidTimestamp, InvalidTransactionState, NotSupported
 from mainstem.model.ports import Clock
 from mainstem.model.records import check_records, recompressed
 
@@ -94,6 +94,18 @@ class Publisher:
         early = early and self._may_be_early(partition, last)
         self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
         return base, append_time
+
+    def check(self, partition: Partition, batch: memoryview) -> memoryview:
+        """The batch as its topic keeps it, for who writes it in one frame with others: without an offset yet.
+
+        Raises what `publish` would. Producers that number their batches have to publish: nobody looks here
+        whether they repeat one.
+        """
+        policy = partition.topic.policy
+        header = header_of(checked_fields(batch, policy.max_message_bytes))
+        if header.producer_id >= 0:
+            raise NotSupported("a batch that its producer has numbered cannot be part of something larger")
+        return _as_wanted(policy, batch, header, self._clock.now_ms())
 
     def _note_producer(self, partition: Partition, header: BatchHeader, base: int, now_ms: int) -> None:
         self._producers(partition).appended(

@@ -2,12 +2,12 @@
 
 A record keeps the message as it came, for AMQP clients, and its properties once more as headers that Kafka's
 clients read (wire/amqp/convert.py has the table). Messages of a channel go to one partition, in their order.
+In a transaction they are checked at once, and get their places with the rest of it, in one frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from mainstem.broker.partition import Partition
@@ -34,13 +34,11 @@ def publish_to_topic(channel: Channel, run: Publishes, first: int, stop: int) ->
     session.require("write", "queue", run.key)
     partition = partitions[channel.spread % len(partitions)]
     now_ms = session.broker.clock.now_ms()
-    publish = session.broker.publisher.publish
     for batch in _batches(partition, run, first, stop, now_ms):
         if channel.transaction is None:
-            publish(partition, memoryview(batch), None)
+            session.broker.publisher.publish(partition, memoryview(batch), None)
         else:
-            channel.transaction.grow(len(batch))
-            channel.transaction.held.append(partial(publish, partition, memoryview(batch), None))
+            channel.transaction.append(partition, memoryview(batch))
     return True
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mainstem.broker.partition import Partition
 from mainstem.broker.queues import Gathered, Queue, Route
 from mainstem.fronts.amqp.codes import RESOURCE_ERROR, precondition
 from mainstem.fronts.amqp.unacked import Held
+from mainstem.model.batch import read_header
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.events import ACK
 
@@ -24,10 +26,12 @@ class Transaction:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._work = channel.connection.session.queues.transaction()
+        self._publisher = channel.connection.session.broker.publisher
         self._settled: list[tuple[int, list[Held]]] = []
         self._bytes = 0
+        self._records = 0  # for topics
+        self._record_bytes = 0
         self.returns = bytearray()  # frames that come before commit-ok
-        self.held: list[Callable[[], object]] = []  # what has a place in the log of its own
         self.later: list[Callable[[], None]] = []  # what has no part in the log
         self.failed = False  # a queue was full
 
@@ -36,6 +40,14 @@ class Transaction:
 
     def gather_delayed(self, due_ms: int) -> Gathered:
         return self._channel.connection.queues.gather_delayed(due_ms, self._work)
+
+    def append(self, partition: Partition, batch: memoryview) -> None:
+        """Records for a topic. Refused now or not at all: commit must not fail for one of them."""
+        checked = self._publisher.check(partition, batch)
+        self.grow(len(checked))
+        self._work.append(partition, checked)
+        self._records += read_header(checked).record_count
+        self._record_bytes += len(checked)
 
     def grow(self, size: int) -> None:
         self._bytes += size
@@ -55,9 +67,9 @@ class Transaction:
                 for held in taken:
                     if isinstance(held.queue, Queue):
                         self._work.ack(held.queue, held.lane, held.first, held.first_after)
-        for call in self.held:
-            call()
         await self._work.commit()
+        self._publisher.messages += self._records
+        self._publisher.bytes += self._record_bytes
         settled, self._settled = self._settled, []
         for kind, taken in settled:
             if kind == ACK:
