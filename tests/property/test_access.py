@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from mainstem.broker.access import AclAccess
 from mainstem.broker.access.acls import Acl, AclTable
 from mainstem.broker.access.book import AccessBook, AclAdded, AclRemoved
+from mainstem.broker.access.names import rule_name, split
 
-NAMES = ("*", "a", "ab", "abc", "b")
+NAMES = ("*", "a", "ab", "abc", "b", "/a/b", "/a/", "/", "/a/bc", "/ab/c")
 WHO = ("User:x", "User:y", "User:*")
 HOSTS = ("1.1.1.1", "2.2.2.2", "*")
 OPERATIONS = ("all", "read", "write", "describe", "alter_configs", "describe_configs")
@@ -52,6 +53,8 @@ def model(held, default, who, host, operation, kind, name):
     if any(acl.permission == "deny" and acl.operation in ("all", operation) for acl in mine):
         return False
     enough = {"all"} | GRANTS.get(operation, {operation})
+    if kind == "topic" and name.startswith("/"):  # in a namespace
+        mine = [acl for acl in mine if (acl.pattern, acl.name) != ("literal", "*")]
     return any(acl.permission == "allow" and acl.operation in enough for acl in mine)
 
 
@@ -81,6 +84,36 @@ def test_some_resource_is_allowed_if_one_of_the_names_that_matter_is(held, who, 
     names = {rule.name for rule in held} - {"*"} | {rule.name + "~" for rule in held} | {"~"}
     some = any(access.allows(who, "1.1.1.1", operation, "topic", name) for name in names)
     assert access.allows_any(who, "1.1.1.1", operation, "topic") == some
+
+
+@unhurried
+@given(
+    st.lists(rules, max_size=8),
+    st.sampled_from(WHO[:2]),
+    st.sampled_from(OPERATIONS[1:]),
+    st.sampled_from(("/", "a", "ab", "b")),
+    st.booleans(),
+)
+def test_a_namespace_is_open_if_one_of_the_names_in_it_is_allowed(held, who, operation, namespace, default):
+    table = AclTable()
+    for rule in held:
+        table.add(rule)
+    access = AclAccess(table, allow_by_default=default)
+    names = {rule.name for rule in held} | {rule.name + "~" for rule in held} | {rule_name(namespace, "~")}
+    inside = [name for name in names if name != "*" and split(name) and split(name)[0] == namespace]
+    some = any(access.allows(who, "1.1.1.1", operation, "topic", name) for name in inside)
+    assert access.allows_in(who, "1.1.1.1", operation, namespace) == some
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.text(min_size=1), st.text(min_size=1))
+def test_no_two_things_share_a_name(namespace, name, other_namespace, other):
+    named = rule_name(namespace, name)
+    assert split(named) == (namespace, name)
+    assert (named == rule_name(other_namespace, other)) == ((namespace, name) == (other_namespace, other))
+    # A prefix is the prefix of what begins so, in the same namespace, and of nothing else.
+    assert rule_name(namespace, name + other).startswith(named)
+    if rule_name(other_namespace, other).startswith(named):
+        assert (other_namespace, other[: len(name)]) == (namespace, name)
 
 
 @unhurried

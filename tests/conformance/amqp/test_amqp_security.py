@@ -30,6 +30,8 @@ from mainstem.testing.broker import Broker
 pytestmark = pytest.mark.skipif(OTHER is not None, reason="another broker has other users and rules")
 # Alice may do everything under names that begin so, and nothing else.
 OWN = "mine"
+# Who has the certificate may make this queue.
+SUBJECT, CERTIFIED = "CN=orders,OU=Shop,O=Example", "by-certificate"
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,12 @@ def broker(files: Files) -> Iterator[Broker]:
             )
             for operation in ("CREATE", "WRITE", "READ", "DELETE", "DESCRIBE")
         ]
+        literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+        rules.append(
+            AclBinding(
+                ResourceType.TOPIC, CERTIFIED, literal, f"User:{SUBJECT}", "*", AclOperation.CREATE, allow
+            )
+        )
         for done in admin.create_acls(rules, request_timeout=30).values():
             done.result()
         yield broker
@@ -124,13 +132,12 @@ def test_a_certificate_alone_gets_in_by_external(broker, files):
     context.load_cert_chain(files.client_cert, files.client_key)
     options = pika.SSLOptions(context, "localhost")
     where = broker.listening["amqp+tls"]
-    # The certificate's name has no rights.
-    text = "ACCESS_REFUSED - configure access to queue 'any' in vhost '/' refused for user"
-    with (
-        connected(where, credentials=ExternalCredentials(), ssl_options=options) as connection,
-        channel_refused(403, text),
-    ):
-        connection.channel().queue_declare("any")
+    with connected(where, credentials=ExternalCredentials(), ssl_options=options) as connection:
+        channel = connection.channel()
+        channel.queue_declare(CERTIFIED)
+        text = "ACCESS_REFUSED - configure access to queue 'any' in vhost '/' refused for user"
+        with channel_refused(403, f"{text} '{SUBJECT}'"):
+            channel.queue_declare("any")
 
 
 def test_a_tls_listener_hangs_up_on_who_does_not_speak_tls(broker):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mainstem.broker.access.names import check_elsewhere, is_elsewhere
 from mainstem.model.errors import InvalidRequest
 
 KINDS = ("topic", "group", "cluster", "transactional_id", "delegation_token", "user")
@@ -48,7 +49,7 @@ class Acl(msgspec.Struct, array_like=True, frozen=True, order=True):
     """One rule. Part of the disk format."""
 
     kind: str
-    name: str  # a literal name, the literal "*" for all of the kind, or a prefix
+    name: str  # a literal name, the literal "*" for all of the kind, or a prefix; see names.py
     pattern: str
     principal: str  # "User:alice", or "User:*" for everybody
     host: str  # an address, or "*"
@@ -78,6 +79,8 @@ def check_acl(acl: Acl) -> None:
         raise InvalidRequest("the name of a rule's resource is empty")
     if acl.kind == "cluster" and acl.name != CLUSTER_NAME:
         raise InvalidRequest(f"the one resource of kind cluster is {CLUSTER_NAME!r}")
+    if acl.kind == "topic" and is_elsewhere(acl.name):
+        check_elsewhere(acl.name, acl.pattern == PREFIXED)
     if not acl.host:
         raise InvalidRequest("the host of a rule is empty; '*' stands for every host")
     kind, colon, who = acl.principal.partition(":")

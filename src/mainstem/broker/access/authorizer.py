@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from mainstem.broker.access.acls import ALLOW, DENY, IMPLIED_BY, LITERAL, PREFIXED, Acl, AclTable
+from mainstem.broker.access.acls import ALLOW, ANY_NAME, DENY, IMPLIED_BY, LITERAL, PREFIXED, Acl, AclTable
+from mainstem.broker.access.names import base_of, is_elsewhere
 
 ANONYMOUS = "User:ANONYMOUS"
+# No rule speaks of a name with it in particular.
+_MADE_UP = "\0"
 # Decisions remembered; a client that asks about ever new names makes it start over, not grow.
 MAX_REMEMBERED = 20_000
 
@@ -24,6 +27,9 @@ class Access(Protocol):
     def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
         """Whether there is some resource of the kind, existing or not, for which `allows` would say yes."""
 
+    def allows_in(self, principal: str, host: str, operation: str, namespace: str) -> bool:
+        """Whether there is some name of a queue or exchange in it for which `allows` would say yes."""
+
 
 class OpenAccess:
     """Everybody may do everything: authentication is off and nobody asked for more."""
@@ -36,9 +42,15 @@ class OpenAccess:
     def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
         return True
 
+    def allows_in(self, principal: str, host: str, operation: str, namespace: str) -> bool:
+        return True
+
 
 class AclAccess:
     """ACLs decide: a denial wins over any allowance; superusers are exempt; where no ACL speaks, the default.
+
+    To be allowed `*` is to be allowed every topic and what is in the namespace `/`, not what is in others:
+    they are there to keep people apart. To be denied `*` is to be denied everything.
 
     Called for every partition of every request, also by reader threads, so decisions are remembered. A
     change of the ACLs is noticed by its version: it counts from the next call on.
@@ -81,7 +93,11 @@ class AclAccess:
         if not acls:
             return self._default
         mine = [acl for acl in acls if acl.speaks_of(principal, host)]
-        return not _denied(mine, operation) and _allowed(mine, operation)
+        if _denied(mine, operation):
+            return False
+        if kind == "topic" and is_elsewhere(name):
+            mine = [acl for acl in mine if not _covers_everything(acl)]
+        return _allowed(mine, operation)
 
     def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
         if principal in self._superusers:
@@ -96,6 +112,18 @@ class AclAccess:
         allowances = [acl for acl in mine if _allowed([acl], operation)]
         return any(not any(_covers(denial, acl) for denial in denials) for acl in allowances)
 
+    def allows_in(self, principal: str, host: str, operation: str, namespace: str) -> bool:
+        if principal in self._superusers:
+            return True
+        base = base_of(namespace)
+        # Names that rules can tell apart: those of the allowances, and one that none of them knows.
+        names = {base + _MADE_UP}
+        for acl in self._acls.of_kind("topic"):
+            if acl.speaks_of(principal, host) and _allowed([acl], operation):
+                names.add(acl.name if acl.pattern == LITERAL else acl.name + _MADE_UP)
+        inside = (name for name in names if _is_in(base, name) and name != ANY_NAME)
+        return any(self._decide(principal, host, operation, "topic", name) for name in inside)
+
 
 def principal_of(name: str) -> str:
     """`admin` and `User:admin` are the same."""
@@ -109,6 +137,10 @@ def _denied(acls: Iterable[Acl], operation: str) -> bool:
 def _allowed(acls: Iterable[Acl], operation: str) -> bool:
     enough = ("all", *IMPLIED_BY.get(operation, (operation,)))
     return any(acl.permission == ALLOW and acl.operation in enough for acl in acls)
+
+
+def _is_in(base: str, name: str) -> bool:
+    return name.startswith(base) if base else not is_elsewhere(name)
 
 
 def _covers_everything(acl: Acl) -> bool:

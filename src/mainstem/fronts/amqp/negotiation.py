@@ -105,9 +105,12 @@ def open_(connection: Connection, method: commands.Connection.Open) -> base.Fram
     session = connection.session
     vhost = method.virtual_host or "/"
     try:
-        session.namespace = session.topology.namespace(vhost)
+        namespace = session.topology.namespace(vhost)
     except UnknownNamespace:
         raise not_allowed(f"vhost {vhost} not found") from None
+    if not session.may_open(namespace):
+        raise not_allowed(f"access to vhost '{vhost}' refused for user '{session.user}'")
+    session.namespace = namespace
     connection.state = "running"
     return commands.Connection.OpenOk()
 

@@ -79,10 +79,10 @@ def publish(channel: Channel, run: Publishes) -> None:
             return
     session = connection.session
     exchange = run.exchange
+    session.require("write", "exchange", exchange)
     spec = session.namespace.exchanges.get(exchange)
     if spec is None:
         raise as_amqp(UnknownExchange(exchange), session.resource("exchange", exchange))
-    session.require("write", "exchange", exchange)
     channel.is_ahead = True
     if spec.internal:
         raise refused(f"cannot publish to internal {session.resource('exchange', exchange)}")

@@ -28,6 +28,7 @@ async def declare(channel: Channel, method: commands.Exchange.Declare) -> Reply:
     check_not_default(name)
     answer = None if method.nowait else commands.Exchange.DeclareOk()
     if method.passive:
+        session.require_any("exchange", name)
         if name not in session.namespace.exchanges:
             raise as_amqp(UnknownExchange(name), about)
         return answer

@@ -47,8 +47,8 @@ def stream_of(session: Session, name: str) -> list[Partition] | None:
     queue = session.namespace.queues.get(name)
     if queue is not None:
         return [queue.lanes[0].partition] if queue.spec.options.kind == "stream" else None
-    topic = session.broker.topics.by_name.get(session.topic_name(name))
-    return None if topic is None or topic.internal else topic.partitions
+    topic = session.finds_topic(name)
+    return None if topic is None else topic.partitions
 
 
 def expand_key(channel: Channel, queue: str, key: str) -> str:

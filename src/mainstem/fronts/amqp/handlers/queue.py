@@ -36,6 +36,7 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Reply:
     about = session.resource("queue", name)
     if method.passive:
         name = name or expand(channel, name)
+        session.require_any("queue", name)
         partitions = stream_of(session, name)
         if partitions is not None and name not in session.namespace.queues:
             count = sum(partition.high_watermark - partition.log_start for partition in partitions)
@@ -61,7 +62,7 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> Reply:
         about = session.resource("queue", name)
         session.require("configure", "queue", name)
         if options.dead_letter_exchange is not None and name not in session.namespace.queues:
-            session.require("read", "queue", name)
+            session.require("read", "queue", name, is_new=True)
             session.require("write", "exchange", options.dead_letter_exchange)
         durable = method.durable and not method.exclusive
         kept = meaningful(arguments)
