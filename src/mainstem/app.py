@@ -225,7 +225,7 @@ class App:
                 events.event("users made", file=str(security.users_file), users=", ".join(made))
         if security.authentication != "off":
             await self.broker.security.prepare_logins()
-            if not self.broker.access.users and security.tls_client_auth == "none":
+            if not self.broker.access.names() and security.tls_client_auth == "none":
                 events.warning("nobody can log in yet", why="there are no users: set security.users_file")
         for path in (security.users_file, security.tls_key_file, security.http_token_file):
             if path is not None and path.exists() and others_can_read(path):

@@ -52,7 +52,9 @@ def ls(as_json: bool, client: Client) -> None:
     """List users."""
     from mainstem.client.access import list_users
 
-    rows = [{"user": user, "mechanisms": list(held)} for user, held in sorted(list_users(client).items())]
+    # Who came with a hash of RabbitMQ's has no mechanism of Kafka's.
+    found = sorted(list_users(client).items())
+    rows = [{"user": user, "mechanisms": list(held) or ["PLAIN"]} for user, held in found]
     columns = [Column("user", "user"), Column("mechanisms", "can log in by", show=", ".join)]
     emit_rows(rows, columns, as_json=as_json, empty="No users.")
 
@@ -107,13 +109,13 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None
 
 
 def _must_exist(client: Client, name: str) -> list[str]:
-    """The mechanisms that the user can log in by."""
+    """The mechanisms that the user can log in by; for who has none, one that stands for what there is."""
     from mainstem.client.access import list_users
 
     users = list_users(client)
     if name not in users:
         raise ResourceNotFound(f"there is no user {name!r}.{close_to(name, users)}")
-    return list(users[name])
+    return list(users[name]) or list(BY_LABEL)[:1]
 
 
 def _set(client: Client, name: str, file: Path | None, iterations: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from mainstem.broker.access.acls import Acl, AclTable
+from mainstem.broker.access.hashes import Hashed
 from mainstem.broker.access.scram import Credential, Mechanism
 
 
@@ -40,17 +41,42 @@ class DecoySecretMade(msgspec.Struct, array_like=True, tag=5, frozen=True):
     secret: bytes
 
 
-AccessDelta = CredentialSet | CredentialRemoved | AclAdded | AclRemoved | DecoySecretMade
+class HashedSet(msgspec.Struct, array_like=True, tag=6, frozen=True):
+    """A user can log in by PLAIN, with a password of which a hash came from elsewhere; see hashes.py."""
+
+    user: str
+    algorithm: str
+    hash_salt: bytes
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+
+
+class HashedRemoved(msgspec.Struct, array_like=True, tag=7, frozen=True):
+    user: str
+
+
+AccessDelta = (
+    CredentialSet | CredentialRemoved | AclAdded | AclRemoved | DecoySecretMade | HashedSet | HashedRemoved
+)
 
 
 class AccessBook:
     def __init__(self) -> None:
         self.users: dict[str, dict[Mechanism, Credential]] = {}
+        self.hashed: dict[str, Hashed] = {}  # users who are not among the others
         self.acls = AclTable()
         self.decoy_secret = b""
 
     def credential(self, user: str, mechanism: Mechanism) -> Credential | None:
         return self.users.get(user, {}).get(mechanism)
+
+    def knows(self, user: str) -> bool:
+        return user in self.users or user in self.hashed
+
+    def names(self) -> list[str]:
+        """Of all users, sorted."""
+        return sorted({*self.users, *self.hashed})
 
     def apply(self, delta: AccessDelta) -> None:
         """Also of deltas whose effect is there already: a snapshot may be ahead of its position."""
@@ -58,6 +84,7 @@ class AccessBook:
             case CredentialSet(user, mechanism, salt, iterations, stored_key, server_key):
                 credential = Credential(salt, iterations, stored_key, server_key)
                 self.users.setdefault(user, {})[Mechanism(mechanism)] = credential
+                self.hashed.pop(user, None)
             case CredentialRemoved(user, mechanism):
                 held = self.users.get(user, {})
                 held.pop(Mechanism(mechanism), None)
@@ -69,6 +96,12 @@ class AccessBook:
                 self.acls.remove(acl)
             case DecoySecretMade(secret):
                 self.decoy_secret = secret
+            case HashedSet(user, algorithm, hash_salt, salt, iterations, stored_key):
+                if user not in self.users:
+                    credential = Credential(salt, iterations, stored_key, b"")
+                    self.hashed[user] = Hashed(algorithm, hash_salt, credential)
+            case HashedRemoved(user):
+                self.hashed.pop(user, None)
 
     def dump(self) -> Iterator[AccessDelta]:
         if self.decoy_secret:
@@ -78,5 +111,10 @@ class AccessBook:
                 yield CredentialSet(
                     user, int(mechanism), one.salt, one.iterations, one.stored_key, one.server_key
                 )
+        for user, hashed in list(self.hashed.items()):
+            one = hashed.credential
+            yield HashedSet(
+                user, hashed.algorithm, hashed.hash_salt, one.salt, one.iterations, one.stored_key
+            )
         for acl in self.acls:
             yield AclAdded(acl)

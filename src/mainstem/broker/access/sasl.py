@@ -15,6 +15,7 @@ from typing import Protocol
 
 from mainstem.broker.access import scram
 from mainstem.broker.access.book import AccessBook
+from mainstem.broker.access.hashes import Hashed
 from mainstem.broker.access.scram import BY_LABEL, Credential, Mechanism
 from mainstem.model.errors import AuthenticationFailed, IllegalSaslState, UnsupportedMechanism
 
@@ -53,20 +54,23 @@ class PlainExchange:
             raise AuthenticationFailed("a PLAIN message without user or password")
         if authorization not in ("", user):
             raise AuthenticationFailed("logging in as somebody else is not possible")
-        mechanism, held = self._held(user)
-        salted = scram.salt_password(mechanism, password, held.salt, held.iterations)
+        mechanism, held, hashed = self._held(user)
+        secret = password if hashed is None else hashed.secret_of(password)
+        salted = scram.salt_password(mechanism, secret, held.salt, held.iterations)
         given = scram.credential(mechanism, held.salt, held.iterations, salted)
         if not hmac.compare_digest(given.stored_key, held.stored_key):
             raise AuthenticationFailed("invalid credentials")
         return Step(b"", user)
 
-    def _held(self, user: str) -> tuple[Mechanism, Credential]:
+    def _held(self, user: str) -> tuple[Mechanism, Credential, Hashed | None]:
         for mechanism in (Mechanism.SCRAM_SHA_512, Mechanism.SCRAM_SHA_256):
             held = self._book.credential(user, mechanism)
             if held is not None:
-                return mechanism, held
-        strongest = Mechanism.SCRAM_SHA_512
-        return strongest, scram.decoy(strongest, self._book.decoy_secret, user)
+                return mechanism, held, None
+        strongest, hashed = Mechanism.SCRAM_SHA_512, self._book.hashed.get(user)
+        if hashed is not None:
+            return strongest, hashed.credential, hashed
+        return strongest, scram.decoy(strongest, self._book.decoy_secret, user), None
 
 
 class ScramExchange:

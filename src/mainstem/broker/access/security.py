@@ -16,7 +16,10 @@ from mainstem.broker.access.book import (
     CredentialRemoved,
     CredentialSet,
     DecoySecretMade,
+    HashedRemoved,
+    HashedSet,
 )
+from mainstem.broker.access.hashes import PasswordHash
 from mainstem.broker.access.scram import Mechanism
 from mainstem.broker.store import Section, Store
 from mainstem.model.errors import MainstemError, ResourceNotFound, UnacceptableCredential
@@ -67,17 +70,22 @@ class Security:
         made = scram.credential(mechanism, salt, iterations, salted_password)
         return CredentialSet(user, int(mechanism), salt, iterations, made.stored_key, made.server_key)
 
-    def plan_removal(self, user: str, mechanism: Mechanism) -> CredentialRemoved:
+    def plan_removal(self, user: str, mechanism: Mechanism) -> CredentialRemoved | HashedRemoved:
+        """Who can log in by no mechanism, but by a hash, goes with whichever is named."""
+        if user in self.book.hashed:
+            return HashedRemoved(user)
         if self.book.credential(user, mechanism) is None:
             raise ResourceNotFound(f"user {user!r} has no {mechanism.label} credential")
         return CredentialRemoved(user, int(mechanism))
 
-    async def change_credentials(self, planned: Sequence[CredentialSet | CredentialRemoved]) -> None:
+    async def change_credentials(
+        self, planned: Sequence[CredentialSet | CredentialRemoved | HashedRemoved]
+    ) -> None:
         await self._change(planned)
 
     async def add_first_users(self, passwords: Mapping[str, str]) -> list[str]:
         """Make the users that are not there yet, able to log in by every mechanism; their names."""
-        missing = [user for user in passwords if user not in self.book.users]
+        missing = [user for user in passwords if not self.book.knows(user)]
         planned: list[AccessDelta] = []
         for user in missing:
             for mechanism in Mechanism:
@@ -88,6 +96,14 @@ class Security:
                 planned.append(self.plan_credential(user, mechanism, salt, scram.DEFAULT_ITERATIONS, salted))
         await self._change(planned)
         return missing
+
+    async def add_hashed_user(self, user: str, found: PasswordHash) -> None:
+        """Make a user that is not there yet, able to log in by PLAIN with the password of the hash."""
+        salt, iterations = self._new_salt(), scram.DEFAULT_ITERATIONS
+        mechanism = Mechanism.SCRAM_SHA_512
+        salted = await asyncio.to_thread(scram.salt_password, mechanism, found.secret, salt, iterations)
+        made = self.plan_credential(user, mechanism, salt, iterations, salted)
+        await self._change([HashedSet(user, found.algorithm, found.salt, salt, iterations, made.stored_key)])
 
     async def prepare_logins(self) -> None:
         """Once, before the first login: unknown users get decoys, the same ones in every run."""

@@ -39,7 +39,7 @@ async def log_in(
         assert certificate is not None
         return principal_of_certificate(certificate)
     user, password = parse_plain(response) if mechanism == PLAIN else parse_amqplain(response)
-    known = user in listener.broker.access.users
+    known = listener.broker.access.knows(user)
     if not known and not listener.needs_authentication and (user, password) == (GUEST, GUEST):
         if not is_loopback(host):
             raise AuthenticationFailed(f"user '{GUEST}' can only connect via localhost")

@@ -1,11 +1,12 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials: users and how they log in.
 
 A password never comes here: the client salts it, and of what it sends only what checks a login is kept.
+Who came with a hash of RabbitMQ's has no mechanism of these, and is listed with none.
 """
 
 from __future__ import annotations
 
-from mainstem.broker.access.book import CredentialRemoved, CredentialSet
+from mainstem.broker.access.book import CredentialRemoved, CredentialSet, HashedRemoved
 from mainstem.broker.access.scram import Mechanism
 from mainstem.broker.access.security import Security
 from mainstem.fronts.kafka.codes import code_of
@@ -33,7 +34,7 @@ async def describe(
         request.session.require("describe", "cluster", "kafka-cluster")
     except MainstemError as error:
         return DescribeUserScramCredentialsResponse(error_code=code_of(error), error_message=str(error))
-    names = [user.name for user in message.users or ()] or sorted(request.broker.access.users)
+    names = [user.name for user in message.users or ()] or request.broker.access.names()
     twice = {name for name in names if names.count(name) > 1} if message.users else set()
     return DescribeUserScramCredentialsResponse(
         results=[_described(request, name, name in twice) for name in dict.fromkeys(names)]
@@ -41,7 +42,8 @@ async def describe(
 
 
 def _described(request: Request, name: str, twice: bool) -> DescribeUserScramCredentialsResult:
-    held = request.broker.access.users.get(name)
+    access = request.broker.access
+    held = access.users.get(name, {} if name in access.hashed else None)
     problem: MainstemError | None = None
     if twice:
         problem = DuplicateResource(f"user {name!r} is named twice in one request")
@@ -65,7 +67,7 @@ async def alter(
     for wish in asked:
         wishes.setdefault(wish.name, []).append(wish)
     problems: dict[str, MainstemError] = {}
-    planned: list[CredentialSet | CredentialRemoved] = []
+    planned: list[CredentialSet | CredentialRemoved | HashedRemoved] = []
     for user, changes in wishes.items():
         try:
             request.session.require("alter", "cluster", "kafka-cluster")
@@ -85,7 +87,7 @@ def _check(user: str, changes: list[Wish]) -> None:
         raise UnsupportedMechanism("there is SCRAM-SHA-256 (1) and SCRAM-SHA-512 (2)")
 
 
-def _planned(security: Security, wish: Wish) -> CredentialSet | CredentialRemoved:
+def _planned(security: Security, wish: Wish) -> CredentialSet | CredentialRemoved | HashedRemoved:
     mechanism = Mechanism(wish.mechanism)
     if isinstance(wish, ScramCredentialDeletion):
         return security.plan_removal(wish.name, mechanism)
