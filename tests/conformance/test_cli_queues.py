@@ -381,9 +381,9 @@ def test_definitions_of_rabbitmq_come_in_and_go_out(run, tmp_path):
     assert "ha-mode" in outcome["policies", "p"]["left_out"]
     assert outcome["exchanges", "odd"]["outcome"] == "failed"
     assert outcome["bindings", "e -> no ()"]["why"] == "there is no queue 'no'"
+    assert outcome["permissions", "old in imported"]["outcome"] == "created"
     assert {row["what"] for row in real if row["outcome"] == "unsupported"} == {
         "users",
-        "permissions",
         "parameters",
         "surprise",
     }
@@ -395,9 +395,12 @@ def test_definitions_of_rabbitmq_come_in_and_go_out(run, tmp_path):
     assert [one["name"] for one in again["queues"]] == ["q", "qq"]
     assert again["bindings"] == given["bindings"][:1]
     assert again["policies"][0]["definition"] == {"max-length": 10}
+    assert again["permissions"] == given["permissions"]
     run("namespace", "delete", "imported", "--yes")
     everything = rows(run("definitions", "import", out, "--json"))
-    assert {row["outcome"] for row in everything} == {"created"}
+    # Rules stay, as those of a topic do that is deleted.
+    assert {row["outcome"] for row in everything if row["what"] != "permissions"} == {"created"}
+    assert [row["outcome"] for row in everything if row["what"] == "permissions"] == ["exists"]
     assert {row["outcome"] for row in rows(run("definitions", "import", out, "--json"))} == {"exists"}
     assert "is no JSON" in run("definitions", "import", "-", stdin="{", code=2).stderr
 

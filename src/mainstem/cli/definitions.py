@@ -23,7 +23,7 @@ from mainstem.model.errors import InvalidRequest, QueueError
     ),
 )
 def command() -> None:
-    """Namespaces, exchanges, queues, bindings and policies as a file of RabbitMQ's."""
+    """Namespaces, exchanges, queues, bindings, policies and permissions as a file of RabbitMQ's."""
 
 
 @command.command(
@@ -43,7 +43,7 @@ def export(file: Path | None, namespace: str | None, door: Door) -> None:
         click.echo(text, nl=False)
     else:
         file.write_text(text)
-        kinds = ("vhosts", "users", "policies", "exchanges", "queues", "bindings")
+        kinds = ("vhosts", "users", "permissions", "policies", "exchanges", "queues", "bindings")
         click.echo(f"{file}: {', '.join(f'{len(found[kind]):,} {kind}' for kind in kinds)}")
     for what in answer["left_out"]:
         remark(f"Left out: {what}.")

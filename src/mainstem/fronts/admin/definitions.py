@@ -11,13 +11,15 @@ from typing import Any
 
 import msgspec
 
+from mainstem.broker.access.hashes import PasswordHash, parse
 from mainstem.broker.queues import ExchangeSpec, Namespace, is_given
 from mainstem.broker.queues.policies import KEYS, Policy
+from mainstem.fronts.admin.permissions import PermissionEntry
 from mainstem.fronts.admin.properties import plain
-from mainstem.model.errors import InvalidRequest
+from mainstem.model.errors import InvalidRequest, UnacceptableCredential
 
 # Things in the order in which they need each other.
-SECTIONS = ("vhosts", "users", "policies", "exchanges", "queues", "bindings")
+SECTIONS = ("vhosts", "users", "permissions", "policies", "exchanges", "queues", "bindings")
 # What a file says about itself.
 ABOUT = frozenset(
     {
@@ -33,9 +35,10 @@ ABOUT = frozenset(
     }
 )
 _MAX_SHOWN = 200
+# RabbitMQ has this user from the start, and lets it in from its own machine alone; ours have no such bounds.
+GUEST = "guest"
 # What has no meaning here, and why.
 UNSUPPORTED = {
-    "permissions": "its rules are patterns; make rules by `mainstem acl add`",
     "topic_permissions": "rules by routing key are not supported",
     "parameters": "shovels, federation and limits of vhosts are not supported",
     "global_parameters": "they are about a RabbitMQ cluster",
@@ -50,6 +53,13 @@ class VhostEntry(msgspec.Struct):
 class UserEntry(msgspec.Struct):
     name: str
     password: str | None = None
+    password_hash: str | None = None
+    hashing_algorithm: str | None = None
+    tags: str | list[str] = msgspec.field(default_factory=list)  # older files have them as one text
+
+    def all_tags(self) -> list[str]:
+        tags = self.tags.split(",") if isinstance(self.tags, str) else self.tags
+        return [tag.strip() for tag in tags if tag.strip()]
 
 
 class PolicyEntry(msgspec.Struct):
@@ -98,6 +108,7 @@ class BindingEntry(msgspec.Struct):
 ENTRIES: dict[str, type[msgspec.Struct]] = {
     "vhosts": VhostEntry,
     "users": UserEntry,
+    "permissions": PermissionEntry,
     "policies": PolicyEntry,
     "exchanges": ExchangeEntry,
     "queues": QueueEntry,
@@ -138,7 +149,20 @@ def name_of(section: str, thing: object) -> str:
     if section == "bindings":
         parts = (thing.get("source"), thing.get("destination"), thing.get("routing_key"))
         return f"{parts[0]} -> {parts[1]} ({parts[2]})"[:_MAX_SHOWN]
+    if section == "permissions":
+        return f"{thing.get('user')} in {thing.get('vhost')}"[:_MAX_SHOWN]
     return str(thing.get("name") or thing.get("user") or dict(thing))[:_MAX_SHOWN]
+
+
+def password_of(user: UserEntry) -> str | PasswordHash:
+    """Raises UnacceptableCredential if there is none that could be used."""
+    if user.name == GUEST:
+        raise UnacceptableCredential("everybody knows the password of this one")
+    if user.password is not None:
+        return user.password
+    if not user.password_hash:
+        raise UnacceptableCredential("the file has no password")
+    return parse(user.password_hash, user.hashing_algorithm)
 
 
 def known_keys(policy: PolicyEntry) -> tuple[dict[str, Any], list[str]]:
@@ -150,7 +174,9 @@ def known_keys(policy: PolicyEntry) -> tuple[dict[str, Any], list[str]]:
 # --- written -------------------------------------------------------------------------------------
 
 
-def written(version: str, namespaces: Iterable[Namespace], users: Iterable[str]) -> dict[str, object]:
+def written(
+    version: str, namespaces: Iterable[Namespace], users: Iterable[str], permissions: list[dict[str, str]]
+) -> dict[str, object]:
     """What outlives a restart. Users come without passwords: nobody knows them."""
     spaces = list(namespaces)
     return {
@@ -158,7 +184,7 @@ def written(version: str, namespaces: Iterable[Namespace], users: Iterable[str])
         "product_version": version,
         "vhosts": [{"name": one.name} for one in spaces],
         "users": [{"name": name, "password_hash": "", "tags": []} for name in users],
-        "permissions": [],
+        "permissions": permissions,
         "topic_permissions": [],
         "parameters": [],
         "global_parameters": [],
@@ -182,8 +208,8 @@ def written(version: str, namespaces: Iterable[Namespace], users: Iterable[str])
     }
 
 
-def not_written(namespaces: Iterable[Namespace], users: int, rules: int) -> list[str]:
-    """What a file cannot hold, in words."""
+def not_written(namespaces: Iterable[Namespace], users: int) -> list[str]:
+    """What a file cannot hold, in words; rules have more (permissions.py)."""
     spaces = list(namespaces)
     queues = sum(not queue.spec.outlives_restart for one in spaces for queue in one.queues.values())
     exchanges = sum(not spec.durable for one in spaces for spec in one.exchanges.values())
@@ -191,7 +217,6 @@ def not_written(namespaces: Iterable[Namespace], users: int, rules: int) -> list
         (queues, "queue(s) that do not outlive a restart"),
         (exchanges, "exchange(s) that do not outlive a restart"),
         (users, "password(s): users are listed without them"),
-        (rules, "access rule(s): RabbitMQ's permissions are of another kind"),
     ]
     return [f"{count} {what}" for count, what in found if count]
 

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 from mainstem import __version__
+from mainstem.broker.access.acls import Acl
+from mainstem.broker.access.hashes import PasswordHash
 from mainstem.broker.broker import Broker
 from mainstem.broker.queues import Namespace, Target, is_given
 from mainstem.broker.queues.policies import ApplyTo, Policy
-from mainstem.fronts.admin import definitions
+from mainstem.fronts.admin import definitions, permissions
 from mainstem.fronts.admin.definitions import (
     BindingEntry,
     ExchangeEntry,
@@ -21,6 +23,7 @@ from mainstem.fronts.admin.definitions import (
 )
 from mainstem.fronts.admin.door import Ask, AskNamespace, Call, Rows, call, explained
 from mainstem.fronts.admin.letters import check_key
+from mainstem.fronts.admin.permissions import PermissionEntry
 from mainstem.fronts.admin.properties import check_table
 from mainstem.fronts.admin.topology import (
     AskExchange,
@@ -29,7 +32,13 @@ from mainstem.fronts.admin.topology import (
     check_name,
     exchange_spec,
 )
-from mainstem.model.errors import InvalidRequest, MainstemError, UnknownExchange, UnknownQueue
+from mainstem.model.errors import (
+    InvalidRequest,
+    MainstemError,
+    UnacceptableCredential,
+    UnknownExchange,
+    UnknownQueue,
+)
 
 MAX_FILE_BYTES = 64 << 20
 # Begun together, so that they share their way to the disk.
@@ -65,11 +74,12 @@ class DefinitionCalls:
         spaces = self._topology.visible()
         if ask.namespace is not None:
             spaces = [self._broker.queues.topology.namespace(ask.namespace)]
-        users = sorted(self._broker.access.users)
-        rules = sum(1 for _ in self._broker.access.acls)
+        users = self._broker.access.names()
+        vhosts = {one.name: None for one in spaces}
+        allowed, unsaid = permissions.written(self._broker.access.acls, vhosts, ask.namespace is None)
         return {
-            "definitions": definitions.written(__version__, spaces, users),
-            "left_out": definitions.not_written(spaces, len(users), rules),
+            "definitions": definitions.written(__version__, spaces, users, allowed),
+            "left_out": definitions.not_written(spaces, len(users)) + unsaid,
         }
 
     async def take_over(self, ask: AskImport) -> Rows:
@@ -88,11 +98,15 @@ class Import:
         self._default = ask.namespace
         self._would_be: dict[str, Namespace] = {}  # stand-ins for what a dry run does not make
         self._planned: set[tuple[str, str, str]] = set()  # namespace, kind, name
+        self._held: dict[str, list[Acl]] = {}  # rules there were before, by principal
+        for acl in broker.access.acls:
+            self._held.setdefault(acl.principal, []).append(acl)
 
     async def run(self, found: dict[str, Any]) -> AsyncIterator[object]:
         steps: dict[str, Callable[[Any], Awaitable[Outcome]]] = {
             "vhosts": self._vhost,
             "users": self._user,
+            "permissions": self._permission,
             "policies": self._policy,
             "exchanges": self._exchange,
             "queues": self._queue,
@@ -139,14 +153,39 @@ class Import:
         return {**self._made(is_new), **limits}
 
     async def _user(self, entry: UserEntry) -> Outcome:
-        if entry.name in self._broker.access.users:
+        if self._broker.access.knows(entry.name):
             return {"outcome": "exists"}
-        if entry.password is None:
-            why = f"its password cannot be told from the file; use `mainstem user add {entry.name}`"
-            return {"outcome": "unsupported", "why": why}
+        try:
+            password = definitions.password_of(entry)
+        except UnacceptableCredential as error:
+            return {"outcome": "unsupported", "why": f"{error}; use `mainstem user add {entry.name}`"}
         if not self._dry_run:
-            await self._broker.security.add_first_users({entry.name: entry.password})
-        return self._made(True)
+            await self._make_user(entry.name, password)
+        tags = ", ".join(entry.all_tags())
+        return {**self._made(True), **({"left_out": f"tags mean nothing here: {tags}"} if tags else {})}
+
+    async def _make_user(self, name: str, password: str | PasswordHash) -> None:
+        if isinstance(password, str):
+            await self._broker.security.add_first_users({name: password})
+        else:
+            await self._broker.security.add_hashed_user(name, password)
+
+    async def _permission(self, entry: PermissionEntry) -> Outcome:
+        """The user need not be there: who could not be taken over is made by hand."""
+        vhost = self._namespace(cast(str, entry.vhost)).name
+        rules, left_out = permissions.rules_of(entry, vhost)
+        if not rules:
+            nothing = "nothing is allowed by it, not even to open the vhost as in RabbitMQ"
+            return {"outcome": "unsupported", "why": "; ".join(left_out) or nothing}
+        is_new = any(rule not in self._broker.access.acls for rule in rules)
+        if is_new and not self._dry_run:
+            for problem in await self._broker.security.create_acls(rules):
+                if problem is not None:
+                    raise problem
+        others = permissions.others_of(self._held.get(rules[0].principal, ()), rules, vhost)
+        if others:
+            left_out.append(f"the user has {others} other rule(s) there, which stay")
+        return {**self._made(is_new), **({"left_out": "; ".join(left_out)} if left_out else {})}
 
     async def _policy(self, entry: PolicyEntry) -> Outcome:
         namespace = self._namespace(cast(str, entry.vhost))

@@ -118,7 +118,7 @@ class Guess:
         }
 
     def definitions(self) -> dict[str, Any]:
-        sections = ["vhosts", "users", "policies", "exchanges", "queues", "bindings", "odd"]
+        sections = ["vhosts", "users", "permissions", "policies", "exchanges", "queues", "bindings", "odd"]
         return {
             name: [self.entry() for _ in range(3)]
             if self.chance.random() < 0.9
@@ -152,7 +152,7 @@ async def answer(call: Call, asked: dict[str, Any]) -> int:
 def facts(broker: Broker) -> dict[str, object]:
     """Of things that outlive a restart."""
     spaces = broker.queues.book.namespaces.values()
-    return definitions.written("", spaces, []) | {
+    return definitions.written("", spaces, [], []) | {
         "ready": {
             (one.name, queue.name): queue.ready
             for one in spaces

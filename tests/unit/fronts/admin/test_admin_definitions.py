@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import pytest
 
+from mainstem.broker.access.hashes import PasswordHash
 from mainstem.broker.queues import ExchangeSpec, Namespace
 from mainstem.broker.queues.policies import Policy
 from mainstem.fronts.admin import definitions
 from mainstem.fronts.admin.definitions import PolicyEntry, QueueEntry
 from mainstem.fronts.admin.properties import plain
 from mainstem.fronts.admin.topology import check_name, glob
-from mainstem.model.errors import InvalidRequest, NotForClients
+from mainstem.model.errors import InvalidRequest, NotForClients, UnacceptableCredential
 
 
 def test_every_thing_that_is_not_supported_gets_a_line():
     found = {
         "rabbit_version": "4.1.0",
         "queues": [{"name": "q"}],
-        "permissions": [{"user": "a"}, {"user": "b"}],
+        "permissions": [{"user": "a", "vhost": "/"}],
+        "topic_permissions": [{"user": "a"}, {"user": "b"}],
         "parameters": [{"name": "shovel-1", "component": "shovel"}],
         "odd": {"x": 1},
     }
     lines = list(definitions.left_out(found))
     assert [(line["what"], line["name"]) for line in lines] == [
-        ("permissions", "a"),
-        ("permissions", "b"),
+        ("topic_permissions", "a"),
+        ("topic_permissions", "b"),
         ("parameters", "shovel-1"),
         ("odd", "{'x': 1}"),
     ]
@@ -46,6 +48,38 @@ def test_an_entry_may_have_fields_that_nobody_knows_but_none_of_the_wrong_type()
         definitions.entry("bindings", "x")
 
 
+def test_tags_of_users_are_a_list_or_as_in_older_files_one_text():
+    for tags in (["administrator", "x"], "administrator,x", "administrator, x"):
+        assert definitions.entry("users", {"name": "u", "tags": tags}).all_tags() == ["administrator", "x"]
+    assert definitions.entry("users", {"name": "u", "tags": ""}).all_tags() == []
+
+
+def test_a_password_is_taken_in_clear_or_by_a_hash_that_can_be_checked():
+    def password(**fields: str) -> object:
+        return definitions.password_of(definitions.entry("users", {"name": "u", **fields}))
+
+    sha256 = {"hashing_algorithm": "rabbit_password_hashing_sha256"}
+    documented = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+    assert password(password="x", password_hash="bad") == "x"
+    assert isinstance(password(password_hash=documented, **sha256), PasswordHash)
+    for wrong, why in (
+        ({}, "no password"),
+        ({"password_hash": "", **sha256}, "no password"),
+        ({"password_hash": documented}, "MD5"),
+        ({"name": "guest", "password": "guest"}, "everybody knows"),
+    ):
+        with pytest.raises(UnacceptableCredential, match=why):
+            password(**wrong)
+
+
+def test_a_permission_has_all_three_expressions():
+    whole = {"user": "u", "vhost": "v", "configure": "", "write": ".*", "read": "^a$"}
+    assert definitions.entry("permissions", whole).read == "^a$"
+    assert definitions.name_of("permissions", whole) == "u in v"
+    with pytest.raises(InvalidRequest, match="read"):
+        definitions.entry("permissions", {key: whole[key] for key in ("user", "configure", "write")})
+
+
 def test_keys_of_policies_are_told_apart():
     policy = definitions.entry(
         "policies",
@@ -63,14 +97,15 @@ def test_what_is_written_is_what_outlives_a_restart():
     namespace.router.bind("kept", ("exchange", "amq.fanout"), "a")  # type: ignore[arg-type]
     namespace.router.bind("gone", ("exchange", "amq.fanout"), "b")  # type: ignore[arg-type]
     namespace.policies.put(Policy("p", "^x", {"max-length": 1}))
-    written = definitions.written("1", [namespace], ["ann"])
+    allowed = [{"user": "ann", "vhost": "shop", "configure": ".*", "write": ".*", "read": ".*"}]
+    written = definitions.written("1", [namespace], ["ann"], allowed)
     assert [one["name"] for one in written["exchanges"]] == ["kept"]  # type: ignore[attr-defined]
     assert [one["routing_key"] for one in written["bindings"]] == ["a"]  # type: ignore[attr-defined]
     assert written["users"] == [{"name": "ann", "password_hash": "", "tags": []}]
-    assert definitions.not_written([namespace], 1, 2) == [
+    assert written["permissions"] == allowed
+    assert definitions.not_written([namespace], 1) == [
         "1 exchange(s) that do not outlive a restart",
         "1 password(s): users are listed without them",
-        "2 access rule(s): RabbitMQ's permissions are of another kind",
     ]
 
 
