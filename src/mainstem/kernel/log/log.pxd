@@ -12,7 +12,6 @@ cdef class Log:
     cdef public JournalFile _active
     cdef public object on_synced
     cdef public long long _pending_bytes, _sure_bytes, _reserve, submitted, settled, bytes_written, rounds_written
-    cdef public long long _uncache_due, _uncache_step, _unread_bytes
     cdef public double _round_bytes
     cdef public tuple _synced
 

@@ -9,7 +9,6 @@ Types for the compiler are in log.pxd: only what every batch passes has any.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from mainstem.kernel.log.cached import CachedFiles
 from mainstem.kernel.log.entries import Entry, pack_atomic
 from mainstem.kernel.log.files import NO_SPACE, Files
 from mainstem.kernel.log.journal import (
@@ -62,7 +62,7 @@ class LogOptions:
     file_frames: int = 500_000
     # The last part of the last file: only what frees space is let in there.
     reserve_bytes: int = 64 << 20
-    # Of the newest files; older ones leave the page cache, see `_uncache_old`.
+    # Of the newest files; older ones leave the page cache, see cached.py.
     cached_bytes: int = 512 << 20
 
 
@@ -109,14 +109,7 @@ class Log:
         self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
-        # Finished files in the page cache, with their sizes, and up to where the oldest has left it.
-        self._cached: deque[tuple[int, int]] = deque()
-        self._uncached_to = 0
-        self._cached_bytes = 0
-        self._uncache_due = 0  # written since they were looked at
-        # Besides what it frees, a step takes as long as two rounds: not too many of them.
-        self._uncache_step = max(options.file_bytes // 8, 64 << 10)
-        self._unread_bytes = 0  # written since anything was read
+        self._cached = CachedFiles(options.cached_bytes, options.file_bytes)
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -134,7 +127,7 @@ class Log:
             on_failure=on_failure,
             round_number=recovered.round_number,
         )
-        self._writer.is_unread = self._is_unread
+        self._writer.is_unread = self._cached.is_unread
 
     @classmethod
     def open(
@@ -266,13 +259,13 @@ class Log:
         self.bytes_written += done.bytes
         self._round_bytes += (done.bytes - self._round_bytes) / 64
         self.rounds_written += 1
-        self._unread_bytes += done.bytes
         if done.direct:
             # Whoever reads it gets it from the disk: it has to be checked.
             self.reader.distrust(done.file.file_id)
-        self._uncache_due += done.bytes
-        if self._uncache_due >= self._uncache_step:
-            self._uncache_old()
+        for file_id, position, size in self._cached.written(done.bytes, done.end):
+            # The same for those that bring its pages back.
+            self.reader.distrust(file_id)
+            self.keep_house(partial(self._uncache, file_id, position, size))
         try:
             if self.on_synced is not None:
                 self.on_synced(done)
@@ -313,31 +306,8 @@ class Log:
         self.reader.use_written(active.file_id, active.file, 0)
         file_id, size = sealed.file_id, sealed.position
         self.keep_house(lambda: self._finish_sealed(file_id, size))
-        self._cached.append((file_id, size))
-        self._cached_bytes += size
+        self._cached.finished(file_id, size)
         self.prepare()
-
-    def _is_unread(self) -> bool:
-        """As much was written as is kept in memory, and nobody wanted any of it."""
-        return self._unread_bytes >= self._options.cached_bytes
-
-    def _uncache_old(self) -> None:
-        """Give the memory of the oldest part of finished files to what is written next, as it is needed.
-
-        Left alone, a fast writer fills all memory with pages that nobody reads, and each new one must be
-        found by the kernel first: that costs several times what writing to it does.
-        """
-        self._uncache_due = 0
-        while self._cached and self._cached_bytes + self._active.position > self._options.cached_bytes:
-            file_id, size = self._cached[0]
-            start, self._uncached_to = self._uncached_to, min(self._uncached_to + self._uncache_step, size)
-            self._cached_bytes -= self._uncached_to - start
-            # Whoever brings its pages back brings them from the disk: they have to be checked again.
-            self.reader.distrust(file_id)
-            self.keep_house(partial(self._uncache, file_id, start, self._uncached_to - start))
-            if self._uncached_to == size:
-                self._cached.popleft()
-                self._uncached_to = 0
 
     def _uncache(self, file_id: int, position: int, size: int) -> None:
         self.files.uncache(file_id, position, size)
@@ -500,7 +470,7 @@ class Log:
         self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
     ) -> list[Buffer]:
         """Whole batches, the first of which holds `offset`. Raises WouldBlock where wait=False would."""
-        self._unread_bytes = 0
+        self._cached.was_read()
         while True:
             tables = self._tables
             found = self.places(partition, offset, max_bytes, upto, wait=wait)
@@ -513,7 +483,7 @@ class Log:
 
     def chunks(self, partition: int, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
         """As read without waiting, for sending: large batches may be slices of their files, one each."""
-        self._unread_bytes = 0
+        self._cached.was_read()
         found = self.places(partition, offset, max_bytes, upto)
         if not found:
             return []
