@@ -130,7 +130,9 @@ class LaneMachine(RuleBasedStateMachine):
         assert acked == self.offsets(floor, len(states), ACKED)
         held = [offset for first, stop in lane.held() for offset in range(first, stop)]
         assert held == self.offsets(0, len(states), HELD)
-        assert lane.failed() == {offset: count for offset, count in enumerate(self.attempts) if count}
+        failed = [(offset, count) for offset, count in enumerate(self.attempts) if count]
+        found = [(offset, count) for first, stop, count in lane.failed() for offset in range(first, stop)]
+        assert found == failed
         assert all(lane.attempts(offset) == count for offset, count in enumerate(self.attempts))
         assert lane.delivered >= self.delivered
         for offset in range(len(states) + 1):

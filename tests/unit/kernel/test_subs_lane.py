@@ -126,12 +126,31 @@ def test_after_a_start_what_was_delivered_before_comes_again_and_says_so():
 
 def test_what_is_restored_is_cut_at_the_floor():
     lane = Lane()
-    lane.restore(5, [(2, 4), (3, 7), (9, 10)], 0, {1: 2, 6: 1, 7: 3, 9: 1})
+    lane.restore(5, [(2, 4), (3, 7), (9, 10)], 0, [(1, 2, 2), (6, 7, 1), (7, 8, 3), (9, 10, 1)])
     assert lane.end == 10
     assert state(lane) == (7, 2, 0)
-    assert lane.failed() == {7: 3}
+    assert lane.failed() == [(7, 8, 3)]
     assert list(lane.acked()) == [(9, 10)]
     assert lane.take(5) == [Run(7, 9, False)]
+
+
+def test_failures_of_an_earlier_process_are_taken_up_until_the_ack():
+    lane = Lane()
+    lane.restore(2, [], 0, ())
+    lane.grow(10)
+    lane.restore_failed(0, 6, 1)
+    lane.restore_failed(3, 4, 2)
+    lane.restore_failed(0, 6, 1)  # replayed again
+    assert lane.failed() == [(2, 3, 1), (3, 4, 2), (4, 6, 1)]
+    lane.ack(2, 5)
+    assert lane.failed() == [(5, 6, 1)]
+
+
+def test_a_million_that_came_back_once_are_saved_as_one_range():
+    lane = Lane(end=1_000_000)
+    lane.take(1_000_000)
+    lane.give_back(0, 1_000_000)
+    assert lane.failed() == [(0, 1_000_000, 1)]
 
 
 def test_a_seek_back_delivers_again():

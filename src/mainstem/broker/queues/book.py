@@ -13,6 +13,7 @@ from mainstem.broker.queues.deltas import (
     ExchangeGone,
     ExchangeMade,
     Expiring,
+    Failed,
     LaneState,
     NamespaceAdded,
     NamespaceGone,
@@ -173,6 +174,11 @@ class AckBook:
                 lane = self._book.lanes.get(partition_id)
                 if lane is not None:
                     lane.replay_state(delta)
+            case Failed(counted):
+                for partition_id, counts in counted:
+                    lane = self._book.lanes.get(partition_id)
+                    if lane is not None:
+                        lane.replay_failed(counts)
             case Expiring(partition_ids):
                 for partition_id in partition_ids:
                     lane = self._book.lanes.get(partition_id)

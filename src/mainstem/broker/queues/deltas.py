@@ -11,6 +11,7 @@ from mainstem.broker.queues.policies import Policy
 from mainstem.broker.queues.spec import ExchangeSpec, QueueSpec
 
 Ranges = tuple[tuple[int, int], ...]
+Counts = tuple[tuple[int, int, int], ...]  # first, stop, how many deliveries of each of them failed
 
 
 class NamespaceAdded(msgspec.Struct, array_like=True, tag=1, frozen=True):
@@ -100,14 +101,18 @@ class Delivering(msgspec.Struct, array_like=True, tag=2, frozen=True):
 
 
 class LaneState(msgspec.Struct, array_like=True, tag=3, frozen=True):
-    """For snapshots: all that is known of a lane. `failed`: (offset, attempts that failed)."""
+    """For snapshots: all that is known of a lane.
+
+    `failed_offsets` is how earlier versions wrote what is in `failed` now: (offset, attempts), one by one.
+    """
 
     partition_id: int
     floor: int
     acked: Ranges
     delivered_upto: int
-    failed: tuple[tuple[int, int], ...] = ()
+    failed_offsets: tuple[tuple[int, int], ...] = ()
     expiring: bool = False
+    failed: Counts = ()
 
 
 class Expiring(msgspec.Struct, array_like=True, tag=4, frozen=True):
@@ -116,7 +121,13 @@ class Expiring(msgspec.Struct, array_like=True, tag=4, frozen=True):
     partition_ids: tuple[int, ...]
 
 
-AckDelta = Acked | Delivering | LaneState | Expiring
+class Failed(msgspec.Struct, array_like=True, tag=5, frozen=True):
+    """(lane's partition id, counts) of messages that came back: how often so far, not how often more."""
+
+    lanes: tuple[tuple[int, Counts], ...]
+
+
+AckDelta = Acked | Delivering | LaneState | Expiring | Failed
 
 
 class Held(msgspec.Struct, array_like=True, tag=1, frozen=True):

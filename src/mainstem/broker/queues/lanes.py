@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from mainstem.broker.partition import Partition
-from mainstem.broker.queues.deltas import LaneState
+from mainstem.broker.queues.deltas import Counts, LaneState
 from mainstem.broker.queues.opened import HasLog, LaneReader
 from mainstem.kernel.subs.lane import Lane
 
@@ -61,10 +61,15 @@ class QueueLane:
             self.state.ack(first, stop)
         self.trim(self.state.floor)
 
+    def replay_failed(self, counts: Counts) -> None:
+        for first, stop, attempts in counts:
+            self.state.restore_failed(first, stop, attempts)
+
     def replay_state(self, saved: LaneState) -> None:
         self.delivered_upto = max(self.delivered_upto, saved.delivered_upto)
         self.expiring = self.expiring or saved.expiring
-        self.state.restore(saved.floor, saved.acked, self.delivered_upto, dict(saved.failed))
+        one_by_one = ((offset, offset + 1, attempts) for offset, attempts in saved.failed_offsets)
+        self.state.restore(saved.floor, saved.acked, self.delivered_upto, (*one_by_one, *saved.failed))
         self.trim(self.state.floor)
 
     def settle(self) -> None:
@@ -78,16 +83,16 @@ class QueueLane:
     def saved(self) -> LaneState | None:
         """None if it is as new."""
         state = self.state
-        acked = tuple(state.acked())
-        if not (state.floor or acked or self.delivered_upto or self.expiring):
+        acked, failed = tuple(state.acked()), tuple(state.failed())
+        if not (state.floor or acked or failed or self.delivered_upto or self.expiring):
             return None
         return LaneState(
             self.partition.id,
             state.floor,
             acked,
             self.delivered_upto,
-            tuple(state.failed().items()),
-            self.expiring,
+            expiring=self.expiring,
+            failed=failed,
         )
 
     def trim(self, floor: int) -> None:

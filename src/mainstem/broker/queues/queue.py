@@ -81,6 +81,9 @@ class Host(Protocol):
 
     def acked(self, lane: QueueLane, first: int, stop: int) -> None: ...
 
+    def failed(self, lane: QueueLane, first: int, stop: int) -> None:
+        """The lane counts another delivery of these that failed."""
+
     def bury(self, queue: Queue, lane: QueueLane, first: int, stop: int, reason: str) -> None:
         """Dead letters: in flight until they lie elsewhere, and then acknowledged."""
 
@@ -385,11 +388,16 @@ class Queue:
                 if attempts >= limit:
                     self.discard(held, run_first, run_stop, "delivery_limit")
                 else:
-                    held.state.give_back(run_first, run_stop)
-        else:
-            # Who has no limit does not count: a million that come back would be a million numbers.
-            held.state.give_back(first, stop, failed and self.options.kind == "quorum")
+                    self._count_failed(held, run_first, run_stop)
+        elif failed and self.options.kind == "quorum":
+            self._count_failed(held, first, stop)
+        else:  # who has no limit, and does not tell, need not count
+            held.state.give_back(first, stop, failed=False)
         self.wake()
+
+    def _count_failed(self, lane: QueueLane, first: int, stop: int) -> None:
+        if lane.state.give_back(first, stop) and self.spec.outlives_restart:
+            self._host.failed(lane, first, stop)
 
     def reject(self, lane: int, first: int, stop: int) -> None:
         self.discard(self.lanes[lane], first, stop, "rejected")

@@ -293,6 +293,9 @@ class Queues:
     def acked(self, lane: QueueLane, first: int, stop: int) -> None:
         self.acks.note(lane, first, stop)
 
+    def failed(self, lane: QueueLane, first: int, stop: int) -> None:
+        self.acks.note_failed(lane, first, stop)
+
     def bury(self, queue: Queue, lane: QueueLane, first: int, stop: int, reason: str) -> None:
         self._dead.bury(Grave(queue, lane, first, stop, reason))
 

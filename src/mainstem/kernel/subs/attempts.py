@@ -6,7 +6,7 @@ the ranges of those that failed so often.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from mainstem.kernel.subs.ranges import RangeSet
 
@@ -49,6 +49,12 @@ class Attempts:
         if count > 0 and first < stop:
             self._put(count, first, stop)
 
+    def put_at_least(self, first: int, stop: int, count: int) -> None:
+        """All of [first, stop) failed so often, if not more: told late or twice, it changes nothing."""
+        for known_first, known_stop, known in self.split(first, stop):
+            if known < count:
+                self.put(known_first, known_stop, count)
+
     def failed(self, first: int, stop: int) -> None:
         """One more for all of [first, stop)."""
         known: list[tuple[int, int, int]] = []
@@ -69,37 +75,15 @@ class Attempts:
         for count in list(self._by_count):
             self._take_out(count, first, stop)
 
-    def load(self, counts: Mapping[int, int]) -> None:
-        for offset, count in counts.items():
-            if count > 0:
-                self._put(count, offset, offset + 1)
+    def load(self, counts: Iterable[tuple[int, int, int]]) -> None:
+        """What `ranges` gave: no two of them overlap."""
+        for first, stop, count in counts:
+            if count > 0 and first < stop:
+                self._put(count, first, stop)
 
     def ranges(self) -> list[tuple[int, int, int]]:
         """All that have any, as (first, stop, count), ascending."""
         return sorted((*one, count) for count, ranges in self._by_count.items() for one in ranges)
-
-    def runs(self, first: int, stop: int) -> list[tuple[int, int, int]]:
-        """All of [first, stop) as (first, stop, count), ascending, those without any too."""
-        known = sorted(
-            (*one, count) for count, ranges in self._by_count.items() for one in ranges.within(first, stop)
-        )
-        found: list[tuple[int, int, int]] = []
-        for run in known:
-            if first < run[0]:
-                found.append((first, run[0], 0))
-            found.append(run)
-            first = run[1]
-        if first < stop:
-            found.append((first, stop, 0))
-        return found
-
-    def dump(self) -> dict[int, int]:
-        return {
-            offset: count
-            for count, ranges in self._by_count.items()
-            for first, stop in ranges
-            for offset in range(first, stop)
-        }
 
     def _put(self, count: int, first: int, stop: int) -> None:
         ranges = self._by_count.get(count)

@@ -17,7 +17,7 @@ that is not acked, or `end`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import NamedTuple
 
@@ -72,13 +72,13 @@ class Lane:
         """How many deliveries of it failed so far."""
         return self._attempts.of(offset) if self._attempts else 0
 
-    def failed(self) -> Mapping[int, int]:
-        """The attempts of all that have any, for a snapshot."""
-        return self._attempts.dump() if self._attempts else {}
+    def failed(self) -> list[tuple[int, int, int]]:
+        """The attempts of all that have any, as (first, stop, attempts), for a snapshot."""
+        return self._attempts.ranges() if self._attempts else []
 
     def attempt_runs(self, first: int, stop: int) -> list[tuple[int, int, int]]:
         """(first, stop, attempts) of all in [first, stop), those with as many together."""
-        return self._attempts.runs(first, stop) if self._attempts is not None else [(first, stop, 0)]
+        return self._attempts.split(first, stop) if self._attempts else [(first, stop, 0)]
 
     def is_acked(self, offset: int) -> bool:
         if offset >= self._next:
@@ -191,7 +191,7 @@ class Lane:
         floor: int,
         acked: Iterable[tuple[int, int]],
         delivered_before: int,
-        attempts: Mapping[int, int],
+        attempts: Iterable[tuple[int, int, int]],
     ) -> None:
         """Take up what an earlier process left: what it had in flight is ready again.
 
@@ -204,12 +204,19 @@ class Lane:
             self._ahead.add(max(first, floor), stop)
         self._move_next(floor)
         self._again_below = delivered_before
-        if attempts:
-            self._attempts = Attempts()
-            self._attempts.load(attempts)
-            self._attempts.forget(0, self._next)
+        known = Attempts()
+        known.load(attempts)
+        if known:
+            known.forget(0, self._next)
             for first, stop in self._ahead:
-                self._attempts.forget(first, stop)
+                known.forget(first, stop)
+            self._attempts = known
+
+    def restore_failed(self, first: int, stop: int, attempts: int) -> None:
+        """So many deliveries of them failed in an earlier process. Those below the floor are left out."""
+        if self._attempts is None:
+            self._attempts = Attempts()
+        self._attempts.put_at_least(max(first, self.floor), stop, attempts)
 
     # --- parts of it ---------------------------------------------------------------------------
 
