@@ -56,10 +56,14 @@ class UserEntry(msgspec.Struct):
     password_hash: str | None = None
     hashing_algorithm: str | None = None
     tags: str | list[str] = msgspec.field(default_factory=list)  # older files have them as one text
+    limits: Any = None
 
-    def all_tags(self) -> list[str]:
+    def unknown(self) -> list[str]:
+        """What of it means nothing here, in words."""
         tags = self.tags.split(",") if isinstance(self.tags, str) else self.tags
-        return [tag.strip() for tag in tags if tag.strip()]
+        kept = ", ".join(tag.strip() for tag in tags if tag.strip())
+        found = [f"tags mean nothing here: {kept}"] if kept else []
+        return [*found, "limits of a user are not supported"] if self.limits else found
 
 
 class PolicyEntry(msgspec.Struct):

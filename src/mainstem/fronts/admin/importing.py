@@ -161,8 +161,7 @@ class Import:
             return {"outcome": "unsupported", "why": f"{error}; use `mainstem user add {entry.name}`"}
         if not self._dry_run:
             await self._make_user(entry.name, password)
-        tags = ", ".join(entry.all_tags())
-        return {**self._made(True), **({"left_out": f"tags mean nothing here: {tags}"} if tags else {})}
+        return {**self._made(True), **_left_out(entry.unknown())}
 
     async def _make_user(self, name: str, password: str | PasswordHash) -> None:
         if isinstance(password, str):
@@ -185,7 +184,7 @@ class Import:
         others = permissions.others_of(self._held.get(rules[0].principal, ()), rules, vhost)
         if others:
             left_out.append(f"the user has {others} other rule(s) there, which stay")
-        return {**self._made(is_new), **({"left_out": "; ".join(left_out)} if left_out else {})}
+        return {**self._made(is_new), **_left_out(left_out)}
 
     async def _policy(self, entry: PolicyEntry) -> Outcome:
         namespace = self._namespace(cast(str, entry.vhost))
@@ -266,3 +265,7 @@ class Import:
         """Both ends, and not only in a plan."""
         ends = ((namespace.name, "exchange", entry.source), (namespace.name, target.kind, target.name))
         return not any(end in self._planned for end in ends)
+
+
+def _left_out(texts: list[str]) -> Outcome:
+    return {"left_out": "; ".join(texts)} if texts else {}

@@ -48,10 +48,18 @@ def test_an_entry_may_have_fields_that_nobody_knows_but_none_of_the_wrong_type()
         definitions.entry("bindings", "x")
 
 
-def test_tags_of_users_are_a_list_or_as_in_older_files_one_text():
-    for tags in (["administrator", "x"], "administrator,x", "administrator, x"):
-        assert definitions.entry("users", {"name": "u", "tags": tags}).all_tags() == ["administrator", "x"]
-    assert definitions.entry("users", {"name": "u", "tags": ""}).all_tags() == []
+def test_what_of_a_user_means_nothing_is_told():
+    def unknown(**fields: object) -> list[str]:
+        return definitions.entry("users", {"name": "u", **fields}).unknown()
+
+    for tags in (
+        ["administrator", "x"],
+        "administrator,x",
+        "administrator, x",
+    ):  # the last are of older files
+        assert unknown(tags=tags) == ["tags mean nothing here: administrator, x"]
+    assert unknown(tags="", limits={}) == unknown(tags=[]) == []
+    assert unknown(limits={"max-connections": 1}) == ["limits of a user are not supported"]
 
 
 def test_a_password_is_taken_in_clear_or_by_a_hash_that_can_be_checked():
