@@ -13,7 +13,7 @@ import msgspec
 
 from mainstem.broker.queues.deltas import Held
 from mainstem.broker.queues.lanes import QueueLane
-from mainstem.broker.queues.opened import MOST_WRITTEN_BYTES, OpenBatch, open_written
+from mainstem.broker.queues.opened import MOST_WRITTEN_BYTES, open_written
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section
@@ -104,12 +104,11 @@ class Gathered:
 
     def _note_written(self, bases: list[int]) -> None:
         """Consumers that wait for it need not read it: all of them share what is opened once."""
-        opened: OpenBatch | None = None
-        for lane, base in zip(self.lanes, bases, strict=True):
-            if lane.is_followed:
-                if opened is None:
-                    opened = open_written(self.out, base, self.count, self.now_ms)
-                lane.reader.note_written(opened.at_place(base))
+        followed = [(lane, base) for lane, base in zip(self.lanes, bases, strict=True) if lane.is_followed]
+        if followed:
+            opened = open_written(self.out, 0, self.count, self.now_ms)
+            for lane, base in followed:
+                lane.reader.note_written(opened.at_place(base, len(followed)))
 
     def _hold(self, log: Log, on_held: Callable[[Held], None]) -> None:
         """The messages and their times in one frame."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mainstem.broker.partition import Partition
 from mainstem.broker.queues.deltas import Counts, LaneState
-from mainstem.broker.queues.opened import HasLog, LaneReader
+from mainstem.broker.queues.opened import LaneReader, Source
 from mainstem.kernel.subs.lane import Lane
 
 # A consumer that has no more than so many before it keeps up.
@@ -30,7 +30,7 @@ class QueueLane:
         "wanted",
     )
 
-    def __init__(self, index: int, partition: Partition, source: HasLog) -> None:
+    def __init__(self, index: int, partition: Partition, source: Source) -> None:
         self.index = index
         self.partition = partition
         self.state = Lane()

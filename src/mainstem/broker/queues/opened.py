@@ -7,6 +7,7 @@ from collections import deque
 from typing import Protocol
 
 from mainstem.broker.partition import Partition
+from mainstem.broker.queues.shelf import Shelf
 from mainstem.kernel.log.log import Log
 from mainstem.model import record_loop
 from mainstem.model.batch import BATCH_OVERHEAD
@@ -15,11 +16,11 @@ from mainstem.model.record import Headers
 from mainstem.model.record_loop import Span
 from mainstem.model.records import open_records
 
-# Read ahead so much of a lane at once.
-READ_BYTES = 1 << 20
 # Batches of a lane that are remembered from their writing until they are taken, and how large one may be.
 MOST_WRITTEN = 4
 MOST_WRITTEN_BYTES = 64 << 10
+# What a span takes in memory: a tuple, and those of its numbers that are not small.
+SPAN_BYTES = 280
 # A record's header `expires`, as its name is coded in front of its value.
 _EXPIRES = b"\x0eexpires"
 _DEAD = b"\x08dead"
@@ -28,7 +29,7 @@ _DEAD = b"\x08dead"
 class OpenBatch:
     """Offsets `base_offset` up to below `stop`, without gaps."""
 
-    __slots__ = ("base_ms", "base_offset", "data", "expiring", "spans", "stop")
+    __slots__ = ("base_ms", "base_offset", "data", "expiring", "kept_bytes", "spans", "stop")
 
     def __init__(
         self, base_offset: int, base_ms: int, data: bytes, spans: list[Span], expiring: bool
@@ -39,10 +40,13 @@ class OpenBatch:
         self.spans = spans
         self.stop = base_offset + len(spans)
         self.expiring = expiring  # some may have a time to live of their own, or came here as dead letters
+        self.kept_bytes = len(data) + SPAN_BYTES * len(spans)  # that whoever keeps it takes
 
-    def at_place(self, base_offset: int) -> OpenBatch:
-        """The same records in another lane."""
-        return OpenBatch(base_offset, self.base_ms, self.data, self.spans, self.expiring)
+    def at_place(self, base_offset: int, sharing: int) -> OpenBatch:
+        """The same records in another lane; so many lanes share them."""
+        opened = OpenBatch(base_offset, self.base_ms, self.data, self.spans, self.expiring)
+        opened.kept_bytes = self.kept_bytes // sharing
+        return opened
 
     def headers(self, index: int) -> dict[str, bytes | None]:
         """Of one record; of two with one name the last."""
@@ -78,8 +82,11 @@ def _is_expiring(data: bytes) -> bool:
     return _EXPIRES in data or _DEAD in data
 
 
-class HasLog(Protocol):
+class Source(Protocol):
+    """Where a lane's batches come from. The log is there once the broker serves."""
+
     log: Log
+    shelf: Shelf
 
 
 def _base_offset(opened: OpenBatch) -> int:
@@ -89,30 +96,43 @@ def _base_offset(opened: OpenBatch) -> int:
 class LaneReader:
     """Opens batches of one partition in order; keeps those that are being read.
 
-    Where somebody waits for messages, those that were just written need not be read at all.
+    Where somebody waits for messages, those that were just written need not be read at all. Nothing depends
+    on what is kept: all lanes share a shelf, and any of them may have to forget at any time.
     """
 
-    __slots__ = ("_kept", "_partition", "_source", "_written")
+    __slots__ = ("_kept", "_kept_bytes", "_partition", "_source", "_written", "_written_bytes")
 
-    def __init__(self, source: HasLog, partition: Partition) -> None:
-        self._source = source  # its log is there once the broker serves
+    def __init__(self, source: Source, partition: Partition) -> None:
+        self._source = source
         self._partition = partition
         self._kept: list[OpenBatch] = []
+        self._kept_bytes = 0
         self._written: deque[OpenBatch] | None = None
+        self._written_bytes = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._kept_bytes + self._written_bytes
 
     def note_written(self, opened: OpenBatch) -> None:
         """On its way to the disk; whoever asks for it asks when it is there."""
-        if self._written is None:
-            self._written = deque(maxlen=MOST_WRITTEN)
-        self._written.append(opened)
+        written = self._written
+        if written is None:
+            written = self._written = deque()
+        elif len(written) == MOST_WRITTEN:
+            self._written_bytes -= written.popleft().kept_bytes
+        written.append(opened)
+        self._written_bytes += opened.kept_bytes
+        self._source.shelf.put(self, self._kept_bytes + self._written_bytes)
 
     def at(self, offset: int) -> OpenBatch:
         """The batch that holds an offset. Raises WouldBlock when the disk is needed: then `load`."""
         found = self.kept(offset)
         if found is None:
-            partition = self._partition
-            batches = self._source.log.read(partition.id, offset, READ_BYTES, partition.high_watermark)
-            found = self._use(batches, offset)
+            self.use(self._read(offset, self._partition.high_watermark, wait=False))
+            found = self.kept(offset)
+            if found is None:
+                raise AssertionError(f"offset {offset} of {self._partition} is not where the index says")
         return found
 
     def kept(self, offset: int) -> OpenBatch | None:
@@ -127,23 +147,36 @@ class LaneReader:
                 return None
             if offset < opened.stop:
                 return opened
-            written.popleft()
+            self._written_bytes -= written.popleft().kept_bytes
         return None
 
     def load(self, offset: int, upto: int) -> list[OpenBatch]:
         """May wait for the disk, and run in any thread; hand the result to `use`."""
-        batches = self._source.log.read(self._partition.id, offset, READ_BYTES, upto, wait=True)
+        return self._read(offset, upto, wait=True)
+
+    def _read(self, offset: int, upto: int, *, wait: bool) -> list[OpenBatch]:
+        source = self._source
+        batches = source.log.read(self._partition.id, offset, source.shelf.read_bytes, upto, wait=wait)
         return [open_batch(batch) for batch in batches]
 
     def use(self, opened: list[OpenBatch]) -> None:
         self._kept = opened
+        self._kept_bytes = sum(one.kept_bytes for one in opened)
+        self._source.shelf.put(self, self._kept_bytes + self._written_bytes)
 
-    def _use(self, batches: list[Buffer], offset: int) -> OpenBatch:
-        self._kept = [open_batch(batch) for batch in batches]
-        found = self.kept(offset)
-        if found is None:
-            raise AssertionError(f"offset {offset} of {self._partition} is not where the index says")
-        return found
+    def forget_below(self, offset: int) -> None:
+        """All below was taken, and that is all there is: what comes back is read again."""
+        written = self._written
+        while written and written[0].stop <= offset:
+            self._written_bytes -= written.popleft().kept_bytes
+        if self._kept:
+            self._kept, self._kept_bytes = [], 0
+        if written:
+            self._source.shelf.put(self, self._written_bytes)
+        else:
+            self._source.shelf.remove(self)
 
     def forget(self) -> None:
-        self._kept = []
+        self._kept, self._kept_bytes = [], 0
+        self._written, self._written_bytes = None, 0
+        self._source.shelf.remove(self)

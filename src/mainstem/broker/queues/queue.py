@@ -16,6 +16,7 @@ from mainstem.broker.partition import Partition
 from mainstem.broker.queues.deltas import QueueMade
 from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.opened import OpenBatch
+from mainstem.broker.queues.shelf import Shelf
 from mainstem.broker.queues.spec import QueueOptions, QueueSpec
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import WouldBlock
@@ -67,6 +68,7 @@ class Host(Protocol):
     """What a queue needs of those around it."""
 
     log: Log
+    shelf: Shelf
 
     def now_ms(self) -> int: ...
 
@@ -240,7 +242,12 @@ class Queue:
     def _give_out(self) -> bool:
         """False if there is more for another turn. Raises Waits."""
         left = BYTES_PER_TURN
-        while len(self.sharing) and (ready := self.ready):
+        while len(self.sharing):
+            ready = self.ready
+            if not ready:
+                for lane in self.lanes:
+                    lane.reader.forget_below(lane.state.end)
+                break
             shares = self.sharing.split(ready, _credit)
             if not shares:
                 break
@@ -288,7 +295,7 @@ class Queue:
                     return found
                 if self._dropped - dropped_before > EXPIRED_AT_ONCE:
                     raise Waits(self._host.a_turn())
-            lane.reader.forget()
+            lane.reader.forget_below(lane.state.end)
         return None
 
     def _take(self, lane: QueueLane, count: int) -> Found | None:
@@ -435,6 +442,7 @@ class Queue:
         self._closed = True
         for lane in self.lanes:
             lane.partition.stop_waiting(self.wake)
+            lane.reader.forget()
         for timer in (self.expiry, self.unused_timer):
             if timer is not None:
                 timer.cancel()

@@ -22,6 +22,7 @@ from mainstem.broker.queues.lanes import QueueLane
 from mainstem.broker.queues.namespace import Namespace
 from mainstem.broker.queues.queue import Queue
 from mainstem.broker.queues.route import Route
+from mainstem.broker.queues.shelf import Shelf
 from mainstem.broker.queues.spec import QueueOptions, QueueSpec
 from mainstem.broker.queues.topology import Topology
 from mainstem.broker.queues.work import Work
@@ -67,6 +68,7 @@ class Queues:
         self._routes: dict[tuple[str, str, tuple[str, ...]], Route] = {}
         self._routes_version = -1
         self._woken: list[Queue] = []
+        self.shelf = Shelf()
         self.blocked: str | None = None  # why nobody may publish now
         self.on_blocked: list[Callable[[str | None], None]] = []
 
