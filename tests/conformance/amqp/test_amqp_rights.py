@@ -327,16 +327,34 @@ def test_each_permission_that_rules_cannot_say_gets_a_line(broker: Broker, files
     ]
 
 
-def test_a_user_of_rabbitmqs_comes_with_her_password(broker: Broker, files: Files) -> None:
-    salt, password = b"salt", "as it was"
-    digest = hashlib.sha256(salt + password.encode()).digest()
+def frida(password: str, vhost: str) -> tuple[dict[str, Any], bytes]:
+    """She and all rights in a vhost, as in a file of RabbitMQ's; and the digest of her password."""
+    digest = hashlib.sha256(b"salt" + password.encode()).digest()
     user = {
         "name": "frida",
-        "password_hash": base64.b64encode(salt + digest).decode(),
+        "password_hash": base64.b64encode(b"salt" + digest).decode(),
         "hashing_algorithm": "rabbit_password_hashing_sha256",
         "tags": [],
     }
-    found = {"users": [user], "permissions": [{"user": "frida", "vhost": "shop", **ALL}]}
+    return {"users": [user], "permissions": [{"user": "frida", "vhost": vhost, **ALL}]}, digest
+
+
+def test_a_user_of_rabbitmqs_outlives_a_restart_and_the_hash_is_nowhere_on_disk(files: Files) -> None:
+    found, digest = frida("as it was", "/")
+    with guarded(files) as broker:
+        take_over(broker, files, found)
+        broker.restart()
+        with opened(broker, "frida", "/", "as it was") as connection:
+            assert connection.is_open
+        broker.stop()
+        kept = [file.read_bytes() for file in broker.data.rglob("*") if file.is_file()]
+        assert any(b"frida" in one for one in kept)
+        assert not any(digest in one or digest.hex().encode() in one for one in kept)
+
+
+def test_a_user_of_rabbitmqs_comes_with_her_password(broker: Broker, files: Files) -> None:
+    password = "as it was"
+    found, digest = frida(password, "shop")
     assert take_over(broker, files, found) == ""
     with opened(broker, "frida", "shop", password) as connection:
         assert connection.channel().queue_declare("fridas", exclusive=True).method.queue == "fridas"
