@@ -133,7 +133,10 @@ def _after_watermark(tokens: Sequence[Any], index: int, source: Text) -> int:
 
 
 def _is(tokens: Sequence[Any], index: int, *words: str) -> bool:
-    return index < len(tokens) and tokens[index].text.upper() in words
+    """Not in quotes: there the same letters are a text, or somebody's name."""
+    if index >= len(tokens) or tokens[index].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+        return False
+    return tokens[index].text.upper() in words
 
 
 def _start_of(wrong: dict[str, Any], source: Text) -> Position:
