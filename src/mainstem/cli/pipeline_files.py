@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from mainstem.cli.output import remark
 from mainstem.client.settings import ClientSettings
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.parts import Pipeline, PipelineError, PipelineErrors
@@ -30,8 +31,13 @@ def files_argument(function: F) -> F:
     )(function)
 
 
-def load_checked(files: tuple[Path, ...], name: str, settings: ClientSettings | None) -> tuple[Pipeline, Any]:
-    """Loaded and checked; every mistake is told on its own line, and the exit code is 2."""
+def load_checked(
+    files: tuple[Path, ...],
+    name: str,
+    settings: ClientSettings | None,
+    spark: Mapping[str, str] | None = None,
+) -> tuple[Pipeline, Any]:
+    """Loaded and checked. Every mistake is told on its own line, with exit code 2; a doubt is a remark."""
     try:
         from mainstem.pipeline.loading import load
         from mainstem.pipeline.validating import validate
@@ -39,11 +45,14 @@ def load_checked(files: tuple[Path, ...], name: str, settings: ClientSettings | 
         raise InvalidRequest(f"{error.name} is missing: pip install 'mainstem[spark]'") from None
     try:
         pipeline = load(list(files), name)
-        return pipeline, validate(pipeline, settings)
+        checked = validate(pipeline, settings, spark)
     except PipelineErrors as errors:
         raise InvalidRequest("\n".join(map(shown, errors.all))) from None
     except PipelineError as error:
         raise InvalidRequest(shown(error)) from None
+    for doubt in checked.doubts:
+        remark(f"warning: {shown(doubt)}")
+    return pipeline, checked
 
 
 def shown(error: PipelineError) -> str:

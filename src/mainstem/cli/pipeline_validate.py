@@ -31,11 +31,12 @@ def command(
 ) -> None:
     """Find what is wrong with a pipeline, without Spark.
 
-    Checks syntax, names of streams, tables, topics and columns, and options. Every mistake is told with its
-    file, line and column; the exit code is then 2.
+    Checks syntax, names of streams, tables, topics, columns and functions, and options. Every mistake is told
+    with its file, line and column; the exit code is then 2.
     """
-    pipeline, _ = load_checked(files, name, None if offline else settings)
+    pipeline, checked = load_checked(files, name, None if offline else settings)
     if as_json:
-        emit_record({"pipeline": pipeline.name, "parts": len(pipeline.parts), "ok": True}, as_json=True)
+        facts = {"pipeline": pipeline.name, "parts": len(pipeline.parts), "ok": True}
+        emit_record(facts | {"warnings": [str(doubt) for doubt in checked.doubts]}, as_json=True)
     else:
         click.echo(f"{pipeline.name}: {plural(len(pipeline.parts), 'part')}, nothing wrong.")

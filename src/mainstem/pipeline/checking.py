@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.ddl import RAW, ddl_columns
 from mainstem.pipeline.dialect import parse_query, position_of
+from mainstem.pipeline.functions import Functions, unknown_functions
 from mainstem.pipeline.jobs import KINDS, Job, job_of
 from mainstem.pipeline.names import Columns, columns_of, tables_of, unknown_columns
 from mainstem.pipeline.parts import (
@@ -34,10 +35,12 @@ NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Columns of sources by name, where known; topics of the broker, None if it was not asked."""
+    """Columns of sources by name, where known; topics of the broker, None if it was not asked; functions that
+    Spark has, None if they are not looked at."""
 
     columns: Mapping[str, Columns] = field(default_factory=dict)
     topics: frozenset[str] | None = None
+    functions: Functions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Checked:
     columns: Mapping[str, Columns]
     inputs: Mapping[str, tuple[str, ...]]  # of each part, by its name
     after: Mapping[str, tuple[str, ...]]  # of a source, the parts that write its topic
+    doubts: tuple[PipelineError, ...] = ()  # what may be wrong, and only Spark can tell
 
 
 def check(pipeline: Pipeline, around: Surroundings) -> Checked:
@@ -67,9 +71,23 @@ def check(pipeline: Pipeline, around: Surroundings) -> Checked:
         wrong += [*_not_fed(pipeline, inputs, named), *_shared_folders(pipeline, named)]
     columns = _check_columns(order, around, named, wrong)
     wrong += _missing_topics(pipeline, around)
+    unknown = [*_unknown_functions(pipeline, around)]
+    is_certain = around.functions is not None and not around.functions.may_have_more
+    if is_certain and not pipeline.has_python:
+        wrong += unknown
     if wrong:
         raise PipelineErrors(wrong)
-    return Checked(order, columns, inputs, after)
+    return Checked(order, columns, inputs, after, tuple(unknown))
+
+
+def _unknown_functions(pipeline: Pipeline, around: Surroundings) -> Iterator[PipelineError]:
+    if around.functions is None:
+        return
+    own = {part.name.lower() for part in pipeline.parts if isinstance(part, Function)}
+    known = around.functions.names | own
+    for part in pipeline.parts:
+        if isinstance(part, Query | Insert):
+            yield from unknown_functions(*parse_query(part.query, part.query_at), known)
 
 
 def _wrong_names(pipeline: Pipeline) -> Iterator[PipelineError]:

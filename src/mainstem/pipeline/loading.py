@@ -34,7 +34,8 @@ def load(files: list[Path], name: str = "") -> Pipeline:
     if not parts:
         raise InvalidRequest(f"{', '.join(map(str, files))}: nothing is declared there")
     folder = files[0] if files[0].is_dir() else files[0].parent
-    return Pipeline(name, tuple(map(str, files)), str(folder.resolve()), tuple(_numbered(parts)))
+    numbered, has_python = tuple(_numbered(parts)), any(file.suffix == ".py" for file in seen)
+    return Pipeline(name, tuple(map(str, files)), str(folder.resolve()), numbered, has_python)
 
 
 def _numbered(parts: list[Part]) -> Iterator[Part]:

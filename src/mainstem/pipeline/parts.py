@@ -143,9 +143,13 @@ Part = Source | Query | Insert | JobPart | Call | PerMessage | Function
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """All parts, in the order of the files. Relative paths in them begin at `folder`."""
+    """All parts, in the order of the files. Relative paths in them begin at `folder`.
+
+    `has_python`: a Python file is among them, which may do more than declare parts.
+    """
 
     name: str
     files: tuple[str, ...]
     folder: str
     parts: tuple[Part, ...]
+    has_python: bool = False

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mainstem.client.settings import ClientSettings
 from mainstem.pipeline.checking import Checked, Surroundings, check, written_topics
+from mainstem.pipeline.functions import spark_functions
 from mainstem.pipeline.names import Columns
 from mainstem.pipeline.parts import Call, Insert, Pipeline, PipelineError, PipelineErrors, Query, Source
 from mainstem.pipeline.schemas import Schemas
 from mainstem.pipeline.settings import listed, text
 
 
-def validate(pipeline: Pipeline, settings: ClientSettings | None) -> Checked:
-    """Raises PipelineErrors. Without `settings` the broker is not asked."""
+def validate(
+    pipeline: Pipeline, settings: ClientSettings | None, spark: Mapping[str, str] | None = None
+) -> Checked:
+    """Raises PipelineErrors. Without `settings` the broker is not asked. `spark` are settings of Spark's."""
     schemas = Schemas(pipeline, settings, written_topics(pipeline) | _written_paths(pipeline))
     topics = schemas.topics()
     columns: dict[str, Columns] = {}
@@ -24,7 +29,7 @@ def validate(pipeline: Pipeline, settings: ClientSettings | None) -> Checked:
         except PipelineError as error:
             wrong.append(error)
     try:
-        checked = check(pipeline, Surroundings(columns, topics))
+        checked = check(pipeline, Surroundings(columns, topics, spark_functions(spark or {})))
     except PipelineErrors as errors:
         raise PipelineErrors([*wrong, *errors.all]) from None
     if wrong:
