@@ -20,7 +20,7 @@ import mainstem
 from mainstem.cli.main import cli
 from mainstem.client import ClientSettings, parse_bootstrap
 from mainstem.pipeline.book import Book
-from mainstem.pipeline.progress import QueryProgress, RunStatus
+from mainstem.pipeline.progress import DeadLetters, QueryProgress, RunStatus
 from mainstem.testing.broker import Broker
 
 PROGRAM = [sys.executable, "-c", "from mainstem.cli.main import main; main()"]
@@ -183,13 +183,25 @@ def test_pipelines_are_listed_with_how_they_are(run, book, name):
 def test_a_status_tells_each_query_and_the_error(run, book, name):
     book.say(status(name, state="failed", error="no topic\nat \x1b line 2", queries=(progress(),)))
     said = run("status", name).stdout
-    assert "state        failed" in said
-    assert "host         worker-7, process 4711" in said
+    assert "state         failed" in said
+    assert "host          worker-7, process 4711" in said
+    assert "dead letters  none" in said
     assert "  no topic\n  at \\x1b line 2\n" in said
     row = " ".join(said.splitlines()[-1].split())
     assert row == "revenue 3 412/s 59/s 600 230 ms 2026-01-01 00:58:50 60 rows, 13.8 kB"
     (facts,) = objects(run("status", name, "--json").stdout)
     assert (facts["state"], facts["lag"], facts["queries"][0]["batch"]) == ("failed", 600, 3)
+
+
+def test_a_status_tells_dead_letters_and_what_is_not_known(run, book, name):
+    dead = (DeadLetters(topic="orders.dead", records=17, last=3),)
+    book.say(status(name, rows_out=-1, dead=dead, queries=(progress(output_rows=-1, dead=dead),)))
+    said = run("status", name).stdout
+    assert "rows out      -\n" in said
+    assert "dead letters  17 in orders.dead, 3 with the last batch\n" in said
+    assert " ".join(said.splitlines()[-1].split()).startswith("revenue 3 412/s - 600")
+    (facts,) = objects(run("status", name, "--json").stdout)
+    assert facts["dead"] == [{"topic": "orders.dead", "records": 17, "last": 3}]
 
 
 def test_a_lost_run_says_since_when(run, book, name):
@@ -270,6 +282,16 @@ def test_logs_tell_states_and_lines_and_batches_on_request(run, logged):
     assert texts(run("logs", logged, "--since", "1h ago")) == expected
     batch = "run-1 batch revenue 3: 400 rows in, 58 out, lag 600, took 230 ms"
     assert texts(run("logs", logged, "--batches")) == [*expected[:2], batch, *expected[2:]]
+
+
+def test_batches_of_a_log_keep_dead_letters_and_say_what_is_not_known(run, book, name):
+    book.say(status(name))
+    book.progressed(
+        name, "run-1", progress(output_rows=-1, dead=(DeadLetters(topic="orders.dead", records=17, last=3),))
+    )
+    book.say(status(name, rows_in=2))
+    batch = "run-1 batch revenue 3: 400 rows in, - out, lag 600, took 230 ms, 3 to orders.dead"
+    assert texts(run("logs", name, "--batches"))[-1] == batch
 
 
 def test_logs_for_machines_hold_everything(run, logged):

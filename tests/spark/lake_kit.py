@@ -5,12 +5,13 @@ import json
 from confluent_kafka import Producer
 from spark_kit import new_name
 
+from mainstem.pipeline.counting import COUNTED, Tally
 from mainstem.pipeline.jobs import JobRun, job_of
 
 ONCE = {"availableNow": True}
 
 
-def start_job(house, kind, checkpoint, trigger=None, **options):
+def start_job(house, kind, checkpoint, trigger=None, tally=None, **options):
     job = job_of(kind)
     given = {option.name: option.default for option in job.options} | {k: str(v) for k, v in options.items()}
     assert not [o.name for o in job.options if o.required and not given[o.name]]
@@ -24,6 +25,7 @@ def start_job(house, kind, checkpoint, trigger=None, **options):
         str(checkpoint),
         trigger,
         trigger is ONCE,
+        tally or Tally(),
     )
     return job.start(run)
 
@@ -34,6 +36,12 @@ def run_job(house, kind, checkpoint, **options):
     for query in queries:
         assert query.awaitTermination(120)
     return queries
+
+
+def counted_rows(query):
+    """That went out, as Spark tells what was counted on the way."""
+    told = (json.loads(one.json) for one in query.recentProgress)
+    return sum(one["observedMetrics"][COUNTED]["rows"] for one in told if one.get("observedMetrics"))
 
 
 def put_json(house, topic, rows, partition=0, **how):

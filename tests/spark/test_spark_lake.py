@@ -18,6 +18,7 @@ from spark_kit import T0_MS
 
 from mainstem.model.errors import InvalidRequest, NotSupported
 from mainstem.model.records import Record
+from mainstem.pipeline.counting import Tally
 from mainstem.pipeline.jobs import lake_folder
 from mainstem.pipeline.jobs.lake_folder import Lake
 from mainstem.pipeline.jobs.lake_writer import Writer
@@ -74,10 +75,12 @@ def test_typed_values_are_partitioned_by_their_own_time_and_fields(house, topic,
     ]
     put_json(house, topic, rows)
     house.fill(topic, [b"not json"])
+    tally = Tally()
     run_job(
         house,
         "lake",
         tmp_path / "c",
+        tally=tally,
         topic=topic,
         format="json",
         schema="id BIGINT, region STRING, at TIMESTAMP",
@@ -92,6 +95,7 @@ def test_typed_values_are_partitioned_by_their_own_time_and_fields(house, topic,
         (2, "a/b c", 23, 1, topic),
     ]
     assert house.read(f"{topic}.dead").count() == 1
+    assert tally.take(0) == 2
 
 
 def test_a_field_whose_name_is_taken_costs_its_record_and_not_the_lake(house, topic, tmp_path):

@@ -5,6 +5,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
+from lake_kit import counted_rows
 from spark_kit import T0_MS, House, new_name
 
 from mainstem.client import TopicPartition, admin, groups
@@ -79,8 +80,9 @@ def test_a_topic_is_copied_as_it_is(house, old, topic, tmp_path):
         records = [Record(0, T0_MS + i, b"k%d" % (i % 7), b"v%d" % i, headers[: i % 3]) for i in range(500)]
         records[3] = Record(0, T0_MS, b"gone", None)
         old.put(topic, records, partition, codec=LZ4)
-    run(house, old, tmp_path, topics=topic, prefix="old.")
+    query = run(house, old, tmp_path, topics=topic, prefix="old.")
     assert everything(house, f"old.{topic}", 3) == everything(old, topic, 3)
+    assert counted_rows(query) == 1000
     with house.client() as client:
         configs = {one.name: one.value for one in admin.configs_of(client, admin.TOPIC, f"old.{topic}")}
         assert codec_of(client, [TopicPartition(f"old.{topic}", 0)]) == "lz4"

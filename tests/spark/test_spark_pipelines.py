@@ -18,8 +18,10 @@ from mainstem.model.records import Record
 from mainstem.pipeline import backfill
 from mainstem.pipeline.failures import reason, where
 from mainstem.pipeline.frames import Span
+from mainstem.pipeline.functions import SYNTAX, spark_functions
 from mainstem.pipeline.loading import load
 from mainstem.pipeline.parts import PipelineErrors
+from mainstem.pipeline.progress import DeadLetters
 from mainstem.pipeline.running import Plan, Run
 from mainstem.pipeline.validating import validate
 
@@ -47,6 +49,10 @@ class Shop:
             order = {"id": number, "customer": customer, "amount": amount, "at": _iso(at_s)}
             records.append(Record(index, now_ms, customer.encode(), json.dumps(order).encode()))
         self.house.put(self.topic("orders"), records, partition)
+
+    def poison(self) -> None:
+        """A record that no order can be read from."""
+        self.house.put(self.topic("orders"), [Record(0, time.time_ns() // 1_000_000, None, b"{")])
 
     def write(self, file: str, text: str) -> Path:
         path = self.folder / file
@@ -144,7 +150,8 @@ def test_hopping_and_session_windows_duplicates_and_a_changelog(shop):
         """,
     )
     shop.orders([(1, "ann", 1.0, 0), (1, "ann", 1.0, 0), (2, "ann", 2.0, 10), (3, "ann", 4.0, 45)])
-    shop.run(file)
+    run = shop.run(file)
+    assert {one.name: one.rows_out for one in run.watched}["totals"] == 1
     shop.orders([(4, "bob", 8.0, 300), (2, "ann", 2.0, 10)])
     shop.run(file)
     hops = {row["begin"][11:19]: row["n"] for row in shop.values("hops")}
@@ -255,7 +262,8 @@ def test_tables_come_from_json_parquet_and_a_database(shop):
         """,
     )
     shop.orders([(1, "ann", 1.0, 0), (2, "bob", 1.0, 0)])
-    shop.run(file)
+    run = shop.run(file)
+    assert {one.name: one.rows_out for one in run.watched} == {"all_of_it": 1, "stored": 2}
     assert shop.values("all") == [{"id": 1, "name": "Ann", "region": "north", "most": 7}]
     stored = spark.read.format("jdbc").options(url=url, dbtable="stored", driver=DERBY).load()
     assert sorted(row.ID if hasattr(row, "ID") else row.id for row in stored.collect()) == [1, 2]
@@ -272,29 +280,62 @@ def test_a_backfill_computes_a_stretch_of_history_beside_the_live_results(shop):
         CREATE STREAM totals WITH (topic = '~totals') AS
           SELECT window.start AS minute, sum(amount) AS total FROM orders GROUP BY window(at, '1 minute');
         CREATE TABLE lake WITH (format = 'parquet', path = 'lake') AS SELECT * FROM totals;
-        """,
+        """
+        + f"CREATE TABLE kept WITH (format = 'jdbc', url = 'jdbc:derby:memory:{shop.stem};create=true',"
+        f" dbtable = 'kept', driver = '{DERBY}') AS SELECT total FROM totals WHERE total > 3;",
     )
     shop.orders([(1, "ann", 1.0, 0)])
     time.sleep(0.01)
     begin_ms = _now_ms()
     time.sleep(0.01)
     shop.orders([(2, "ann", 2.0, 0), (3, "ann", 4.0, 61)])
+    shop.poison()
     pipeline = load([file])
     checked = validate(pipeline, shop.settings)
     fill = backfill.Fill(shop.settings, Span(begin_ms, None), "-again")
-    assert backfill.rows_between(pipeline, fill) == 2
+    assert backfill.rows_between(pipeline, fill) == 3
     told: dict[str, tuple[int, int]] = {}
-    backfill.run(
+    filled = backfill.run(
         shop.house.spark,
         pipeline,
         checked,
         fill,
         lambda name, done, known: told.update({name: (done, known)}),
     )
-    assert told == {"totals": (1, 1), "lake": (1, 1)}
+    dead = shop.topic("orders.dead")  # where each of them sends what it cannot read
+    assert [(one.name, one.rows, one.dead) for one in filled] == [
+        ("totals", 2, (DeadLetters(topic=dead, records=1, last=1),)),
+        ("lake", 2, (DeadLetters(topic=dead, records=2, last=1),)),
+        ("kept", 1, (DeadLetters(topic=dead, records=3, last=1),)),
+    ]
+    assert told == {"totals": (1, 1), "lake": (1, 1), "kept": (1, 1)}
     assert sorted(row["total"] for row in shop.values("totals-again")) == [2.0, 4.0]
     lake = shop.house.spark.read.parquet(str(shop.folder / "lake-again")).collect()
     assert sorted(row.total for row in lake) == [2.0, 4.0]
+
+
+def test_rows_that_jobs_write_and_records_that_nobody_can_read_are_counted(shop):
+    file = shop.write(
+        "jobs.sql",
+        """
+        CREATE JOB archive USING lake
+          WITH (topic = '~orders', path = 'lake', format = 'json', schema = 'id BIGINT', max_records = '4');
+        CREATE JOB figures USING stats WITH (topic = '~orders', window = '1 day');
+        """,
+    )
+    shop.poison()
+    shop.orders([(1, "ann", 1.0, 0), (2, "bob", 1.0, 0), (3, "ann", 1.0, 0)])
+    run = shop.run(file)
+    assert {one.name: (one.rows_in, one.rows_out) for one in run.watched} == {
+        "archive": (3, 3),
+        "figures": (4, 1),
+    }
+    letters = {one.name: one.last.dead for one in run.watched}
+    first = DeadLetters(topic=shop.topic("orders.dead"), records=1, last=1)
+    assert letters == {"archive": (first,), "figures": ()}
+    shop.poison()
+    (archive, _) = shop.run(file).watched  # which counts its own
+    assert (archive.rows_out, archive.last.dead) == (0, (first,))
 
 
 def test_what_spark_refuses_is_told_with_the_place_in_the_file(shop):
@@ -315,8 +356,16 @@ def test_a_topic_that_is_missing_is_told_before_spark_starts(shop):
         shop.run(file)
 
 
+def test_the_list_of_functions_is_that_of_this_spark(house):
+    told = {row[0] for row in house.spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert {name for name in told if name.isidentifier()} | SYNTAX == spark_functions({}).names
+    for call in ("timestampadd(DAY, 1, now())", "timestampdiff(DAY, now(), now())", "IDENTIFIER('abs')(-1)"):
+        house.spark.sql(f"SELECT {call}")  # which are not in it, and no functions to Spark
+
+
 def test_the_command_runs_a_pipeline_once_and_the_broker_remembers_it(shop):
     shop.orders([(1, "ann", 1.0, 0), (2, "bob", 2.0, 1)])
+    shop.poison()
     file = shop.write(
         "copy.sql", ORDERS + "CREATE STREAM copy WITH (topic = '~copy') AS SELECT id, amount FROM orders;"
     )
@@ -325,6 +374,10 @@ def test_the_command_runs_a_pipeline_once_and_the_broker_remembers_it(shop):
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
     assert (told["state"], told["rows_in"], told["rows_out"]) == ("done", 2, 2)
+    dead = shop.topic("orders.dead")
+    assert told["dead"] == [{"topic": dead, "records": 1, "last": 1}]
+    assert f"1 in {dead}, 1 with the last batch" in _mainstem(shop, "pipeline", "status", name).stdout
+    assert f"dead letters in {dead}: 1 more" in _mainstem(shop, "pipeline", "logs", name).stdout
     assert sorted(row["id"] for row in shop.values("copy")) == [1, 2]
     listed = _mainstem(shop, "pipeline", "ls", "--json")
     assert name in [json.loads(line)["pipeline"] for line in listed.stdout.splitlines()]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from fastavro import schemaless_writer
-from lake_kit import ONCE, data_files, put_json, run_job, start_job
+from lake_kit import ONCE, counted_rows, data_files, put_json, run_job, start_job
 from spark_kit import T0_MS
 
 from mainstem.model.errors import InvalidRequest
@@ -40,8 +40,9 @@ def test_what_comes_back_is_what_went_in(house, topic, tmp_path):
     replay = {"path": lake, "topic": target, "max_records": 60}
     fill(0)
     run_job(house, "lake", tmp_path / "c", **archive)
-    run_job(house, "replay", tmp_path / "r", **replay)
+    (query,) = run_job(house, "replay", tmp_path / "r", **replay)
     assert records(house, target) == records(house, topic)
+    assert counted_rows(query) == 82
 
     # Files that were replayed are merged with new ones; only what is new is replayed.
     before = data_files(lake)

@@ -12,6 +12,7 @@ from spark_kit import T0_MS
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.model.records import Record
+from mainstem.pipeline.counting import Tally
 
 # Several queries each, which take long to start where other work goes on.
 pytestmark = pytest.mark.timeout(300)
@@ -43,7 +44,9 @@ def test_windows_have_the_figures_of_their_records(house, topic, tmp_path):
     put_events(house, topic, 2, 50, latency_ms=2_000, partition=1)
     house.fill(topic, [None, b"no json"], first_ms=START_MS + 3 * MINUTE_MS)
     options = {"topic": topic, "event_time": "at", "path": tmp_path / "s.csv", "plot": tmp_path / "p.png"}
-    run_job(house, "stats", tmp_path / "c", **options)
+    tally = Tally()
+    run_job(house, "stats", tmp_path / "c", tally=tally, **options)
+    assert tally.take(0) == 3
     told = newest(house, f"{topic}-stats")
     assert sorted(told) == [f"{topic}|2023-11-14T22:{minute}:00Z" for minute in (13, 15, 16)]
     first, third, last = (told[key] for key in sorted(told))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,9 @@ from mainstem.model.errors import MainstemError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from mainstem.pipeline.backfill import Filled
     from mainstem.pipeline.book import Book
-    from mainstem.pipeline.progress import RunStatus, State
+    from mainstem.pipeline.progress import QueryProgress, RunStatus, State
 
 SUFFIX = "-backfill"
 
@@ -76,8 +78,8 @@ def command(
     remark(f"{pipeline.name}: {plural(rows, 'record')} to read.")
     if not suffix:
         confirm("Results may then be there twice. Go on?", yes=yes)
-    status = first_status(pipeline, master, "", "backfill")
     with Book(settings, wall_ms) as book, _bars() as bars:
+        teller = _Teller(book, first_status(pipeline, master, "", "backfill"))
         tasks = {"": bars.add_task("starting Spark", total=None)}
 
         def report(output: str, done: int, known: int) -> None:
@@ -86,17 +88,17 @@ def command(
             bars.update(tasks[output], completed=done, total=known or None)
 
         try:
-            with beating(lambda: _tell(book, status, "running")):
+            with beating(teller.beat):
                 spark = spark_session(pipeline.name, master)
                 bars.update(tasks[""], completed=1, total=1)
-                written = backfill.run(spark, pipeline, checked, fill, report)
+                for one in backfill.run(spark, pipeline, checked, fill, report):
+                    teller.wrote(one)
         except BaseException as error:
             wrong = error if isinstance(error, MainstemError | KeyboardInterrupt) else failure(error)
-            _tell(book, status, "stopped" if isinstance(error, KeyboardInterrupt) else "failed", str(wrong))
+            teller.say("stopped" if isinstance(error, KeyboardInterrupt) else "failed", error=str(wrong))
             raise wrong from error
-        _tell(book, status, "done", rows=rows)
-    for one in written:
-        click.echo(one)
+        teller.say("done", rows_in=rows)
+    _tell(teller.status)
 
 
 def _bars() -> AbstractContextManager[Progress]:
@@ -112,13 +114,58 @@ def _bars() -> AbstractContextManager[Progress]:
     )
 
 
-def _tell(book: Book, status: RunStatus, state: State, error: str = "", rows: int = 0) -> None:
-    """Under a name of its own: the pipeline itself may run meanwhile."""
-    import msgspec
+class _Teller:
+    """Says in the book how it goes, under a name of its own: the pipeline itself may run meanwhile."""
 
-    name = f"{status.pipeline}.backfill"
-    book.say(
-        msgspec.structs.replace(
-            status, pipeline=name, state=state, at_ms=wall_ms(), error=error, rows_in=rows
-        )
+    def __init__(self, book: Book, status: RunStatus) -> None:
+        import msgspec
+
+        self._book = book
+        self._replace = msgspec.structs.replace
+        name = f"{status.pipeline}.backfill"
+        self.status = self._replace(status, pipeline=name, rows_in=-1, rows_out=-1)
+
+    def beat(self) -> None:
+        """From a thread of its own, which must not keep what it says."""
+        self._book.say(self._replace(self.status, state="running", at_ms=wall_ms()))
+
+    def say(self, state: State, **changes: object) -> None:
+        self.status = self._replace(self.status, state=state, at_ms=wall_ms(), **changes)
+        self._book.say(self.status)
+
+    def wrote(self, one: Filled) -> None:
+        from mainstem.pipeline.counting import added
+
+        progress = _progress(one)
+        queries = (*self.status.queries, progress)
+        rows = reduce(added, (query.output_rows for query in queries), 0)
+        self.status = self._replace(self.status, queries=queries, rows_out=rows, dead=one.dead)
+        self._book.progressed(self.status.pipeline, self.status.run, progress)
+
+
+def _progress(one: Filled) -> QueryProgress:
+    """An output as one batch. What it has read is not counted: others may have read the same."""
+    from mainstem.pipeline.progress import QueryProgress
+
+    rate = one.rows * 1000 / one.took_ms if one.rows >= 0 and one.took_ms else 0.0
+    return QueryProgress(
+        query=one.name,
+        batch=0,
+        at_ms=wall_ms(),
+        input_rows=-1,
+        input_rows_per_s=0.0,
+        output_rows=one.rows,
+        output_rows_per_s=round(rate, 1),
+        batch_ms=one.took_ms,
+        dead=one.dead,
     )
+
+
+def _tell(status: RunStatus) -> None:
+    from mainstem.pipeline.screen_text import dead_letters, number
+
+    for one in status.queries:
+        click.echo(one.query)
+        remark(f"{one.query}: {number(one.output_rows)} rows out.")
+    if status.dead:
+        remark(f"Dead letters: {dead_letters(status.dead)}.")

@@ -105,8 +105,8 @@ def _line(event: Event) -> str:
     if event.progress is None:
         return f"{head}  {event.level:<7}  {printable(event.text)}"
     batch = event.progress
-    facts = [f"{batch.input_rows:,} rows in"]
-    facts += [f"{batch.output_rows:,} out"] if batch.output_rows >= 0 else []
+    facts = [f"{text.number(batch.input_rows)} rows in", f"{text.number(batch.output_rows)} out"]
     facts += [f"lag {batch.lag:,}"] if batch.lag is not None else []
     facts.append(f"took {text.duration(batch.batch_ms)}")
-    return f"{head}  {'batch':<7}  {batch.query} {batch.batch}: {', '.join(facts)}"
+    facts += [f"{text.number(one.last)} to {one.topic}" for one in batch.dead]
+    return f"{head}  {'batch':<7}  {batch.query} {batch.batch}: {printable(', '.join(facts))}"

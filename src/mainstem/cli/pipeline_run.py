@@ -62,7 +62,8 @@ def command(
     It goes on where it ended: each query notes in its checkpoint how far it is. Ctrl-C, or
     `mainstem pipeline stop`, ends it in order.
     """
-    pipeline, checked = load_checked(files, name, settings)
+    spark = pairs(conf, "--conf")
+    pipeline, checked = load_checked(files, name, settings, spark)
     from mainstem.pipeline.book import Book
     from mainstem.pipeline.driving import Driver
     from mainstem.pipeline.running import Plan, Run
@@ -76,7 +77,6 @@ def command(
         driver = Driver(book, status, screen, wall_ms)
         driver.claim()
         run = Run(pipeline, checked, Plan(settings, place, once))
-        spark = pairs(conf, "--conf")
         try:
             driver.drive(run, lambda: spark_session(pipeline.name, master, spark, log_file=log_file(place)))
         except MainstemError:
@@ -134,5 +134,9 @@ def tell(status: RunStatus, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(status).decode())
         return
-    rows = f"{plural(status.rows_in, 'row')} in, {plural(status.rows_out, 'row')} out"
-    remark(f"{status.pipeline}: {status.state}, {rows}.")
+    from mainstem.pipeline.screen_text import dead_letters
+
+    out = "rows out unknown" if status.rows_out < 0 else f"{plural(status.rows_out, 'row')} out"
+    remark(f"{status.pipeline}: {status.state}, {plural(status.rows_in, 'row')} in, {out}.")
+    if status.dead:
+        remark(f"Dead letters: {dead_letters(status.dead)}.")

@@ -58,7 +58,7 @@ def _tell(status: RunStatus, as_json: bool) -> None:
     if as_json:
         emit_record(facts, as_json=True)
         return
-    from mainstem.pipeline.screen_text import duration, number
+    from mainstem.pipeline.screen_text import dead_letters, duration, number
 
     shown = facts["state"]
     heard = f", not heard of for {duration(now_ms - status.at_ms)}" if shown == "lost" else ""
@@ -71,6 +71,7 @@ def _tell(status: RunStatus, as_json: bool) -> None:
         "last said": local_time(status.at_ms),
         "rows in": number(status.rows_in),
         "rows out": number(status.rows_out),
+        "dead letters": dead_letters(status.dead) or "none",
         "host": f"{status.host}, process {status.pid}",
         "master": status.master,
         "files": " ".join(status.files),
@@ -93,8 +94,8 @@ def _tell_queries(status: RunStatus) -> None:
         {
             "query": one.query,
             "batch": text.number(one.batch),
-            "in": text.rate(one.input_rows_per_s),
-            "out": text.rate(one.output_rows_per_s) if one.output_rows >= 0 else text.UNKNOWN,
+            "in": text.rate_in(one),
+            "out": text.rate_out(one),
             "lag": text.number(one.lag),
             "took": text.duration(one.batch_ms),
             "watermark (UTC)": text.event_time(one.watermark_ms),

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainstem.client.client import EARLIEST, LATEST, Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.model.errors import InvalidRequest
-from mainstem.pipeline import topics
+from mainstem.pipeline import dead_topics, topics
 from mainstem.pipeline.broker_options import source_options
 from mainstem.pipeline.checking import Checked
+from mainstem.pipeline.dead_topics import NONE
+from mainstem.pipeline.dead_watch import DeadWatch, letters
 from mainstem.pipeline.frames import Frames, Output, Span, path_of
 from mainstem.pipeline.outputs import goes_to_topic, write
 from mainstem.pipeline.parts import Call, JobPart, PerMessage, Pipeline, Query, Source
+from mainstem.pipeline.progress import DeadLetters
 from mainstem.pipeline.settings import elsewhere, has_scheme, listed
 
 if TYPE_CHECKING:
@@ -34,6 +40,16 @@ class Fill:
     settings: ClientSettings
     span: Span
     suffix: str  # after the names of topics and paths; empty: the pipeline's own
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """An output that is written whole."""
+
+    name: str
+    rows: int  # -1 if Spark does not tell
+    took_ms: int
+    dead: tuple[DeadLetters, ...]  # so far, and since the output before
 
 
 def refuse(pipeline: Pipeline, fill: Fill) -> None:
@@ -88,18 +104,32 @@ def _offsets(
     return {place: found.offset if found.offset >= 0 else last[place].offset for place, found in ends.items()}
 
 
-def run(spark: SparkSession, pipeline: Pipeline, checked: Checked, fill: Fill, report: Report) -> list[str]:
-    """The names of the outputs that were written, one after the other."""
+def run(
+    spark: SparkSession, pipeline: Pipeline, checked: Checked, fill: Fill, report: Report
+) -> Iterator[Filled]:
+    """The outputs, one after the other: each is written when the next is asked for."""
     broker = source_options(fill.settings)
     topics.make(pipeline, fill.settings, fill.suffix)
     frames = Frames(spark, broker, pipeline, fill.span)
     frames.build(checked)
     for output in frames.outputs:
         _must_be_readable(output, pipeline, fill.suffix)
+    named = {part.name: part for part in pipeline.parts}
+    dead = {
+        output.name: dead_topics.of_part(named[output.name], named, checked.inputs, read_again=False)
+        for output in frames.outputs
+    }
+    watch = DeadWatch(fill.settings, reduce(or_, dead.values(), NONE))
+    watch.begin()
+    before: dict[str, int] = {}
     for output in frames.outputs:
+        begun_s = time.monotonic()
         with _watched(spark, output.name, report):
-            write(output, pipeline, broker, fill.suffix)
-    return [output.name for output in frames.outputs]
+            rows = write(output, pipeline, broker, fill.suffix)
+        took_ms = int((time.monotonic() - begun_s) * 1000)
+        now = before | watch.look(watch.found(dead[output.name]))
+        yield Filled(output.name, rows, took_ms, letters(now, before))
+        before = now
 
 
 def _must_be_readable(output: Output, pipeline: Pipeline, suffix: str) -> None:

@@ -11,17 +11,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from mainstem.pipeline.counting import COUNTED, UNKNOWN_ROWS
 from mainstem.pipeline.progress import QueryProgress
 
 NO_WATERMARK_MS = 0  # Spark begins at 1970
-UNKNOWN_ROWS = -1
 
 
-def progress_of(progress: Mapping[str, Any], name: str) -> QueryProgress:
-    """`name` is that of the pipeline's part. Fields that Spark leaves out are taken for nothing."""
+def progress_of(progress: Mapping[str, Any], name: str, written: int | None = None) -> QueryProgress:
+    """`name` is that of the pipeline's part, `written` the rows that a job has written by itself.
+
+    Fields that Spark leaves out are taken for nothing.
+    """
     batch_ms = int(progress.get("batchDuration") or 0)
     rows_in = int(progress.get("numInputRows") or 0)
-    rows_out = int((progress.get("sink") or {}).get("numOutputRows", UNKNOWN_ROWS))
+    rows_out = _rows_out(progress) if written is None else written
     since_ms = _interval_ms(rows_in, _number(progress.get("inputRowsPerSecond")), batch_ms)
     states: Sequence[Mapping[str, Any]] = progress.get("stateOperators") or ()
     watermark_ms = _time_ms((progress.get("eventTime") or {}).get("watermark"))
@@ -40,6 +43,20 @@ def progress_of(progress: Mapping[str, Any], name: str) -> QueryProgress:
         state_rows=sum(int(state.get("numRowsTotal") or 0) for state in states),
         state_bytes=sum(int(state.get("memoryUsedBytes") or 0) for state in states),
     )
+
+
+def topics_read(progress: Mapping[str, Any]) -> set[str]:
+    """By all sources that are topics."""
+    ends = (_positions(source.get("endOffset")) for source in progress.get("sources") or ())
+    return {topic for end in ends for topic, _ in end or ()}
+
+
+def _rows_out(progress: Mapping[str, Any]) -> int:
+    """Spark does not count what goes into a Python sink; what was counted on the way is right."""
+    counted = (progress.get("observedMetrics") or {}).get(COUNTED)
+    if counted:
+        return int(counted["rows"])
+    return int((progress.get("sink") or {}).get("numOutputRows", UNKNOWN_ROWS))
 
 
 def _interval_ms(rows: int, rows_per_s: float, batch_ms: int) -> float:

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,8 @@ import msgspec
 from mainstem.model.errors import InvalidRequest, MainstemError
 from mainstem.pipeline.book import Book
 from mainstem.pipeline.book_records import Level
+from mainstem.pipeline.counting import added
+from mainstem.pipeline.dead_watch import together
 from mainstem.pipeline.failures import reason
 from mainstem.pipeline.progress import QueryProgress, RunStatus, State
 from mainstem.pipeline.running import Run
@@ -84,11 +87,15 @@ class Driver:
             if progress.late_rows:
                 late = f"{progress.query}: rows came after the watermark, and were left out"
                 self._log("warning", f"{late} ({progress.late_rows:,}, or groups of them)")
+            for one in progress.dead:
+                if one.last > 0:
+                    self._log("warning", f"{progress.query}: dead letters in {one.topic}: {one.last:,} more")
         last = tuple(one.last for one in run.watched if one.last is not None)
         self._change(
             queries=last,
             rows_in=sum(one.rows_in for one in run.watched),
-            rows_out=sum(one.rows_out for one in run.watched),
+            rows_out=reduce(added, (one.rows_out for one in run.watched), 0),
+            dead=together(last),
         )
 
     def _fail(self, run: Run, error: BaseException) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.counting import Seen, counted
 from mainstem.pipeline.frames import Output, path_of, table_options
 from mainstem.pipeline.parts import Options, PerMessage, Pipeline, Source
 from mainstem.pipeline.settings import OUTPUTS, listed, passed_on, text
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 # Spark's own cuts times to milliseconds.
 JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
 LIVE_TRIGGER = "1 second"
-COUNTED = "written"  # the observation that counts rows, by `rows`
 
 
 def goes_to_topic(output: Output) -> bool:
@@ -49,7 +49,7 @@ def start(
         return None
     mode = OUTPUTS[text(options, "output", "append").lower()]
     if goes_to_topic(output):
-        writer = _topic_writer(_counted(rows_of(output)), _sink(options, broker), mode)
+        writer = _topic_writer(counted(rows_of(output)), _sink(options, broker), mode)
     else:
         writer = _table_writer(output, pipeline)
     trigger: dict[str, Any] = (
@@ -61,8 +61,8 @@ def start(
 
 def write(
     output: Output, pipeline: Pipeline, broker: Mapping[str, str], suffix: str, *, replace: bool = False
-) -> None:
-    """All rows at once. Topics and paths get the suffix."""
+) -> int:
+    """All rows at once; how many they were, -1 if Spark does not tell. Topics and paths get the suffix."""
     options = output.target.options
     if goes_to_topic(output):
         frame, sink = rows_of(output), _sink(options, broker)
@@ -72,14 +72,17 @@ def write(
             from pyspark.sql import functions
 
             frame = frame.withColumn("topic", functions.concat("topic", functions.lit(suffix)))
-        frame.write.format("mainstem").options(**sink).mode("append").save()
-        return
+        seen = Seen(frame)
+        seen.frame.write.format("mainstem").options(**sink).mode("append").save()
+        return seen.rows()
     assert not isinstance(output.target, PerMessage)
-    writer = output.frame.write.format(text(options, "format")).options(**table_options(output.target))
+    seen = Seen(output.frame)
+    writer = seen.frame.write.format(text(options, "format")).options(**table_options(output.target))
     columns = listed(options, "partition_by")
     if columns:
         writer = writer.partitionBy(*columns)
     writer.mode("overwrite" if replace else "append").save(path_of(output.target, pipeline, suffix))
+    return seen.rows()
 
 
 def rows_of(output: Output) -> DataFrame:
@@ -139,12 +142,6 @@ def _exists(spark: SparkSession, path: str) -> bool:
     return bool(place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(place))
 
 
-def _counted(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions
-
-    return frame.observe(COUNTED, functions.count(functions.lit(1)).alias("rows"))
-
-
 def _sink(options: Options, broker: Mapping[str, str]) -> dict[str, str]:
     topic = {"topic": text(options, "topic")} if "topic" in options else {}
     return {**broker, **passed_on(options), **topic}
@@ -167,10 +164,10 @@ def _table_writer(output: Output, pipeline: Pipeline) -> DataStreamWriter:
     format = text(options, "format")
     settings = table_options(output.target)
     if format == "jdbc":  # Spark has no stream of its own for it
-        return output.frame.writeStream.foreachBatch(
+        return counted(output.frame).writeStream.foreachBatch(
             lambda frame, number: frame.write.format("jdbc").options(**settings).mode("append").save()
         )
-    writer = _counted(output.frame).writeStream.format(format).options(**settings)
+    writer = counted(output.frame).writeStream.format(format).options(**settings)
     path = path_of(output.target, pipeline)
     if path is not None:
         writer = writer.option("path", path)

@@ -13,17 +13,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from mainstem.pipeline import topics
-from mainstem.pipeline.book_progress import progress_of
+import msgspec
+
+from mainstem.pipeline import dead_topics, topics
+from mainstem.pipeline.book_progress import progress_of, topics_read
 from mainstem.pipeline.broker_options import source_options
 from mainstem.pipeline.checking import Checked, job_options
+from mainstem.pipeline.counting import Tally, added
+from mainstem.pipeline.dead_topics import NONE, DeadTopics
+from mainstem.pipeline.dead_watch import DeadWatch, letters
 from mainstem.pipeline.frames import Frames, Output
-from mainstem.pipeline.jobs import JobRun, job_of
-from mainstem.pipeline.outputs import COUNTED, LIVE_TRIGGER, refuse_foreign_folders, start
+from mainstem.pipeline.jobs import Job, JobRun, job_of
+from mainstem.pipeline.outputs import LIVE_TRIGGER, refuse_foreign_folders, start
 from mainstem.pipeline.parts import JobPart, Pipeline
 from mainstem.pipeline.progress import QueryProgress
 
@@ -54,7 +60,11 @@ class Watched:
     seen: str = ""  # when the last batch began that was told of
     last: QueryProgress | None = None
     rows_in: int = 0
-    rows_out: int = 0
+    rows_out: int = 0  # -1 if it is not known of one batch
+    tally: Tally = field(default_factory=Tally)  # of a job that writes by itself
+    dead: DeadTopics = NONE
+    topics: set[str] = field(default_factory=set)  # that it has read
+    letters: dict[str, int] = field(default_factory=dict)  # by topic, as of its last batch
     again: Callable[[], StreamingQuery | None] | None = None  # starts it once more
     failures: int = 0
 
@@ -67,12 +77,15 @@ class Run:
         self._broker: Mapping[str, str] = source_options(plan.settings)
         self._waves: list[list[Output | JobPart]] = []
         self.watched: list[Watched] = []
+        self._dead = self._dead_topics()
+        self._watch = DeadWatch(plan.settings, reduce(or_, self._dead.values(), NONE))
         self._spark: SparkSession | None = None
 
     def start(self, spark: SparkSession) -> None:
         """The first queries run when this returns. Live ones start at once, others after what they read."""
         self._spark = spark
         topics.make(self.pipeline, self._plan.settings)
+        self._watch.begin()
         frames = Frames(spark, self._broker, self.pipeline)
         frames.build(self._checked)
         refuse_foreign_folders(frames.outputs, self.pipeline, self._plan.checkpoints)
@@ -85,24 +98,37 @@ class Run:
         self._waves = waves if self._plan.once else [[one for wave in waves for one in wave]]
         self._next_wave()
 
+    def _dead_topics(self) -> dict[str, DeadTopics]:
+        """By the name of the part that may send records there."""
+        named = {part.name: part for part in self.pipeline.parts}
+        found = {}
+        for part in self.pipeline.parts:
+            if isinstance(part, JobPart):
+                job = job_of(part.job)
+                found[part.name] = job.dead(self._job_options(job, part))
+            else:
+                found[part.name] = dead_topics.of_part(part, named, self._checked.inputs)
+        return found
+
     def _next_wave(self) -> None:
         for one in self._waves.pop(0):
             try:
-                for query in self._begin(one):
-                    again = None if isinstance(one, JobPart) else partial(self._start, one)
-                    self.watched.append(Watched(query.name or one.name, query, again=again))
+                self.watched += self._begin(one)
             except Exception as error:
                 at = one.at if isinstance(one, JobPart) else one.target.at
                 error.add_note(str(at))
                 raise
 
-    def _begin(self, one: Output | JobPart) -> Iterator[StreamingQuery]:
+    def _begin(self, one: Output | JobPart) -> Iterator[Watched]:
+        dead = self._dead[one.name]
         if isinstance(one, JobPart):
-            yield from self._begin_job(one)
+            tally = Tally()
+            for query in self._begin_job(one, tally):
+                yield Watched(query.name or one.name, query, tally=tally, dead=dead)
             return
         query = self._start(one)
         if query is not None:
-            yield query
+            yield Watched(query.name or one.name, query, dead=dead, again=partial(self._start, one))
 
     def _start(self, output: Output) -> StreamingQuery | None:
         return start(output, self.pipeline, self._broker, self._checkpoint(output.name), self._plan.once)
@@ -110,16 +136,27 @@ class Run:
     def _checkpoint(self, name: str) -> str:
         return f"{self._plan.checkpoints}/{name}"
 
-    def _begin_job(self, part: JobPart) -> list[StreamingQuery]:
+    def _job_options(self, job: Job, part: JobPart) -> dict[str, str]:
+        return job_options(job, part.options, self.pipeline.folder)
+
+    def _begin_job(self, part: JobPart, tally: Tally) -> list[StreamingQuery]:
         checkpoint = self._checkpoint(part.name)
         assert self._spark is not None
         job = job_of(part.job)
         trigger: dict[str, Any] = (
             {"availableNow": True} if self._plan.once else {"processingTime": LIVE_TRIGGER}
         )
-        options = job_options(job, part.options, self.pipeline.folder)
         return job.start(
-            JobRun(self._spark, self._broker, part.name, options, checkpoint, trigger, self._plan.once)
+            JobRun(
+                self._spark,
+                self._broker,
+                part.name,
+                self._job_options(job, part),
+                checkpoint,
+                trigger,
+                self._plan.once,
+                tally,
+            )
         )
 
     # --- while it runs ---------------------------------------------------------------------------
@@ -136,7 +173,14 @@ class Run:
         return new
 
     def news(self) -> list[QueryProgress]:
-        return [progress for one in self.watched for progress in _news(one)]
+        """Batches since it was asked last."""
+        new = [(one, [*_news(one)]) for one in self.watched]
+        asked = {topic for one, batches in new if batches for topic in one.dead.among(one.topics)}
+        records = self._watch.look(asked)
+        for one, batches in new:
+            if batches:  # what quick batches sent cannot be told apart: the last of them has it
+                one.last = batches[-1] = _with_letters(one, batches[-1], records)
+        return [progress for _, batches in new for progress in batches]
 
     def is_going(self) -> bool:
         """A live pipeline ends only when it is told to; one that runs once ends by itself."""
@@ -168,10 +212,15 @@ def _news(one: Watched) -> Iterator[QueryProgress]:
         if told["timestamp"] <= one.seen:
             continue
         one.seen = told["timestamp"]
-        counted = (told.get("observedMetrics") or {}).get(COUNTED)
-        if counted:  # Spark does not count what goes into a Python sink
-            told["sink"]["numOutputRows"] = counted["rows"]
-        one.last = progress_of(told, one.name)
+        one.topics |= topics_read(told)
+        one.last = progress_of(told, one.name, one.tally.take(told["batchId"]))
         one.rows_in += one.last.input_rows
-        one.rows_out += max(one.last.output_rows, 0)
+        one.rows_out = added(one.rows_out, one.last.output_rows)
         yield one.last
+
+
+def _with_letters(one: Watched, last: QueryProgress, records: Mapping[str, int]) -> QueryProgress:
+    own = {topic: records[topic] for topic in one.dead.among(one.topics)}
+    found = letters(own, one.letters)
+    one.letters |= own
+    return msgspec.structs.replace(last, dead=found)

@@ -52,6 +52,8 @@ def render(status: RunStatus, view: View, width: int = WIDE) -> RenderableType:
     parts: list[RenderableType] = [_head(status, view)]
     if status.queries:
         parts += [_wide(status, view)] if width >= WIDE else _narrow(status, view, with_bars=width >= USUAL)
+    if status.dead:
+        parts.append(Text(f"dead letters: {text.dead_letters(status.dead)}", style="yellow"))
     for query in status.queries:
         if query.query in view.totals:
             parts.append(_bar(query, view, width, is_done=status.state == "done"))
@@ -125,8 +127,8 @@ def _bars(history: QueryHistory | None) -> str:
 
 
 def _figures(query: QueryProgress) -> list[str]:
-    out = text.rate(query.output_rows_per_s) if query.output_rows >= 0 else text.UNKNOWN
-    return [text.rate(query.input_rows_per_s), out, text.number(query.lag), text.duration(query.batch_ms)]
+    rates = [text.rate_in(query), text.rate_out(query)]
+    return [*rates, text.number(query.lag), text.duration(query.batch_ms)]
 
 
 def _behind(query: QueryProgress, view: View) -> str:
@@ -167,6 +169,7 @@ def _plain(status: RunStatus, query: QueryProgress, view: View) -> str:
         facts.append(f"watermark {text.event_time(query.watermark_ms)}")
     if query.state_rows or query.state_bytes:
         facts.append(f"state {text.state(query.state_rows, query.state_bytes)}")
+    facts += [f"{text.number(one.records)} dead letters in {text.printable(one.topic)}" for one in query.dead]
     if total := view.totals.get(query.query):
         facts.append(f"{_done(query, view):,} of {total:,} rows")
     elif view.is_whole and query.query in view.history:

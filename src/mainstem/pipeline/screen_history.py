@@ -24,7 +24,7 @@ class QueryHistory:
         if told == self.last:
             return
         self.last = told
-        self.rows_in += progress.input_rows
+        self.rows_in += max(progress.input_rows, 0)
         self.rows_out += max(progress.output_rows, 0)
         self.rates.append(progress.input_rows_per_s)
         if self.total is None and progress.lag is not None:

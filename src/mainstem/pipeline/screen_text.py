@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 
 from rich.filesize import decimal
 
+from mainstem.pipeline.progress import DeadLetters, QueryProgress
+
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "-"
+MOST_TOPICS = 5  # of dead letters, in one line
 
 
 def number(value: int | None) -> str:
@@ -17,6 +20,24 @@ def number(value: int | None) -> str:
 
 def rate(per_s: float) -> str:
     return f"{per_s:,.1f}/s" if 0 < per_s < 10 else f"{per_s:,.0f}/s"
+
+
+def rate_in(query: QueryProgress) -> str:
+    return rate(query.input_rows_per_s) if query.input_rows >= 0 else UNKNOWN
+
+
+def rate_out(query: QueryProgress) -> str:
+    return rate(query.output_rows_per_s) if query.output_rows >= 0 else UNKNOWN
+
+
+def dead_letters(some: Sequence[DeadLetters]) -> str:
+    """`17 in orders.dead, 3 with the last batch; 1 in ...`; those with the most come first."""
+    most = sorted(some, key=lambda one: (-one.records, one.topic))[:MOST_TOPICS]
+    told = [
+        f"{number(one.records)} in {printable(one.topic)}, {number(one.last)} with the last batch"
+        for one in most
+    ]
+    return "; ".join(told + [f"{len(some) - len(most)} more topics"] * (len(some) > len(most)))
 
 
 def duration(ms: float) -> str:

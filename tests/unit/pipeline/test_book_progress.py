@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mainstem.pipeline.book_progress import progress_of
+from mainstem.pipeline.book_progress import progress_of, topics_read
 from mainstem.pipeline.progress import QueryProgress
 
 WINDOWED = {
@@ -149,6 +149,24 @@ def test_an_idle_query_reads_nothing_and_is_not_behind():
 def test_a_sink_that_does_not_count_leaves_the_rows_unknown(sink):
     unknown = progress_of(changed(sink=sink), "lake")
     assert (unknown.output_rows, unknown.output_rows_per_s) == (-1, 0.0)
+
+
+def test_rows_are_those_that_were_counted_on_the_way_or_told_by_the_job():
+    counted = changed(sink={"numOutputRows": -1}, observedMetrics={"written": {"rows": 7}})
+    assert progress_of(counted, "copy").output_rows == 7
+    assert progress_of(changed(sink={"numOutputRows": -1}), "lake", 9).output_rows == 9
+    assert progress_of(changed(observedMetrics={"written": {"rows": 0}}), "copy").output_rows == 0
+    assert progress_of(changed(), "lake", -1).output_rows == -1  # written before, by who did not count
+
+
+def test_topics_are_told_by_the_sources_that_have_some():
+    sources = [
+        source({"a": {"0": 4}, "b": {}}, None),
+        source(17, 20),
+        source(json.dumps({"c": {"1": 2}}), None),
+    ]
+    assert topics_read(changed(sources=sources)) == {"a", "c"}
+    assert topics_read({}) == set()
 
 
 def test_a_batch_without_input_may_close_windows():

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from mainstem.model.errors import InvalidRequest, StorageFailed
+from mainstem.pipeline.counting import Tally
 from mainstem.pipeline.jobs.lake_folder import Lake, State, is_data, next_name
 from mainstem.pipeline.jobs.lake_writer import Writer
 from mainstem.spark.sink import query_of_task
@@ -89,7 +90,7 @@ def test_only_the_batch_behind_the_last_is_written_and_the_last_is_known_again(
     tmp_path, query, batch, expected
 ):
     state = State(query="q", batch=7)
-    writer = Writer(Lake(str(tmp_path / "lake")), None, state)
+    writer = Writer(Lake(str(tmp_path / "lake")), None, state, Tally())
     if isinstance(expected, bool):
         assert writer._is_next(state, query, batch) is expected
     else:

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from mainstem.pipeline import screen_text as text
-from mainstem.pipeline.progress import QueryProgress, RunStatus
+from mainstem.pipeline.progress import DeadLetters, QueryProgress, RunStatus
 from mainstem.pipeline.screen import PLAIN_EVERY_MS, Screen, View, plain_lines, render
 from mainstem.pipeline.screen_history import History
 
@@ -87,6 +87,33 @@ def test_a_narrow_screen_says_the_rest_below(width):
     assert any(" ".join(line.split()).startswith("revenue 412/s 59/s 600 230 ms") for line in lines)
     rest = " ".join(picture.split())
     assert "revenue: at 2027-01-15 07:59:48, 12.0 s behind; state 60 rows, 13.8 kB" in rest
+
+
+def dead(topic="orders.dead", records=1_017, last=3):
+    return DeadLetters(topic=topic, records=records, last=last)
+
+
+@pytest.mark.parametrize("width", [60, 150])
+def test_dead_letters_are_told_with_their_topic(width):
+    picture = shot((status(dead=(dead("bad\x1b", 4, 0), dead(), dead("x", -1, -1))), View(NOW_MS)), width)
+    said = (
+        "dead letters: 1,017 in orders.dead, 3 with the last batch; 4 in bad\\x1b, 0 with the last batch; "
+        "- in x, - with the last batch"
+    )
+    assert said in " ".join(picture.split())
+    assert "dead letters" not in shot((status(), View(NOW_MS)), width)
+
+
+def test_of_many_topics_of_dead_letters_those_with_the_most_are_named():
+    some = [dead(f"t{n}", n, 0) for n in range(1, 9)]
+    assert text.dead_letters(some).startswith("8 in t8, 0 with the last batch; 7 in t7")
+    assert text.dead_letters(some).endswith("4 in t4, 0 with the last batch; 3 more topics")
+
+
+def test_rows_that_nobody_has_counted_are_not_shown_as_none():
+    picture = shot((status(rows_out=-1, queries=(progress(input_rows=-1),)), View(NOW_MS)), 150)
+    assert "1,234,567 rows in  - rows out" in picture
+    assert line_with(picture, "revenue").startswith("revenue - 59/s")
 
 
 def test_work_with_an_end_has_a_bar():
@@ -176,6 +203,12 @@ class Hand:
 
     def __call__(self):
         return self.ms
+
+
+def test_a_plain_line_tells_dead_letters():
+    query = bare(dead=(dead(),))
+    (line,) = plain_lines(status(queries=(query,)), View(NOW_MS))
+    assert line == "orders/copy: batch 3, 412/s in, took 230 ms, 1,017 dead letters in orders.dead"
 
 
 def test_plain_lines_come_every_few_seconds_and_at_once_when_the_state_changes():

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from mainstem.pipeline.counting import Tally
+from mainstem.pipeline.dead_topics import NONE, DeadTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,16 +45,21 @@ class JobRun:
     checkpoint: str  # a folder (or URL) of its own, for checkpointLocation; add "/x" for more than one query
     trigger: Mapping[str, Any]  # for DataStreamWriter.trigger(**trigger): all that is there, or every second
     once: bool  # the trigger ends by itself: so must the job's other work
+    tally: Tally = field(default_factory=Tally)  # for rows that it writes itself, in `foreachBatch`
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`check` may refuse options (InvalidRequest) without Spark; `start` gives the queries it started."""
+    """`check` may refuse options (InvalidRequest) without Spark; `start` gives the queries it started.
+
+    Their rows are counted by `counted`, or told to the tally. `dead` says where bad records go.
+    """
 
     help: str
     options: tuple[JobOption, ...]
     start: Callable[[JobRun], list[StreamingQuery]]
     check: Callable[[Mapping[str, str]], None] = lambda options: None
+    dead: Callable[[Mapping[str, str]], DeadTopics] = lambda options: NONE
 
 
 def job_of(kind: str) -> Job:

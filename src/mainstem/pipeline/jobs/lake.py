@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.model.errors import InvalidRequest, NotSupported
+from mainstem.pipeline.counting import counted
+from mainstem.pipeline.dead_topics import NONE, DeadTopics, of_topics
 from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.pipeline.jobs.lake_compaction import Policy
 from mainstem.pipeline.jobs.lake_folder import Lake, Positions, State
@@ -102,6 +104,14 @@ def _extra(name: str) -> str:
     return by_lower[one_of("metadata", name, by_lower)]
 
 
+def dead_topics(options: Mapping[str, str]) -> DeadTopics:
+    if options["format"].strip().lower() == "raw":  # reads everything
+        return NONE
+    return of_topics(
+        names(options.get("topic", "")), options.get("pattern", ""), options.get("dead_letter_topic", "")
+    )
+
+
 def policy_of(options: Mapping[str, str]) -> Policy:
     fan_in = whole("compact_files", options["compact_files"])
     if fan_in == 1:
@@ -129,7 +139,7 @@ def start(run: JobRun) -> list[StreamingQuery]:
         run.broker,
         run.options.get("dead_letter_topic", ""),
     )
-    writer = _stream(run, shape, began.held).writeStream.foreachBatch(Writer(lake, plan, began))
+    writer = _stream(run, shape, began.held).writeStream.foreachBatch(Writer(lake, plan, began, run.tally))
     named = writer.queryName(run.name).option("checkpointLocation", run.checkpoint)
     return [named.trigger(**run.trigger).start()]
 
@@ -192,7 +202,7 @@ def _start_table(run: JobRun, shape: Shape) -> StreamingQuery:
 
     made = partition_columns(shape, frame.columns)
     rows = frame.withColumns({name: column for name, column in made.items() if name not in frame.columns})
-    writer = rows.writeStream.format(kind).outputMode("append").queryName(run.name)
+    writer = counted(rows).writeStream.format(kind).outputMode("append").queryName(run.name)
     writer = writer.option("checkpointLocation", run.checkpoint).option("mergeSchema", "true")
     writer = writer.partitionBy(*made).trigger(**run.trigger)
     path = run.options["path"]
@@ -223,4 +233,5 @@ JOB = Job(
     options=OPTIONS,
     start=start,
     check=check,
+    dead=dead_topics,
 )

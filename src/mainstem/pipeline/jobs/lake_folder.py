@@ -51,6 +51,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = -1  # and its last batch
     positions: Positions = {}  # up to which all of it was written
     held: Positions = {}  # up to which all of it can be read: behind `positions` while files are moved
+    rows: int = -1  # of the last batch; unknown in lakes of earlier versions
     moves: list[tuple[str, str]] = []  # of the last batch: from staging to where they stay
     columns: dict[str, object] = {}  # of a row without partition columns: Spark's schema as JSON
     fields: dict[str, object] = {}  # of a value, the same way; empty for bytes

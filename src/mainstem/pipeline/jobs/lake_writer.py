@@ -14,6 +14,7 @@ import msgspec
 
 from mainstem.model.errors import InvalidRequest, NotSupported
 from mainstem.model.logs import get_log
+from mainstem.pipeline.counting import Tally
 from mainstem.pipeline.jobs.lake_compaction import Policy, Sized, choose, parts
 from mainstem.pipeline.jobs.lake_folder import Lake, Positions, State, is_data, next_name
 from mainstem.pipeline.jobs.lake_rows import (
@@ -50,9 +51,10 @@ class Plan:
 class Writer:
     """One for each start of the job; called for each batch, in a thread of Spark's."""
 
-    def __init__(self, lake: Lake, plan: Plan, began: State) -> None:
+    def __init__(self, lake: Lake, plan: Plan, began: State, tally: Tally) -> None:
         self._lake = lake
         self._plan = plan
+        self._tally = tally
         self._began = began  # the lake when the query was started
         self._looked_s = 0.0  # when all folders were looked at last; at once, after a start
         self._can_swap = True
@@ -71,6 +73,7 @@ class Writer:
                 state = self._write(batch, state)
                 touched = {(self._lake.folder / final).parent for _, final in state.moves}
                 state = self._lake.publish(state)
+            self._tally.wrote(batch_id, state.rows)  # of a batch that is repeated, what it had
             self._compact(session, state, touched)
 
     def _is_next(self, state: State, query: str, batch_id: int) -> bool:
@@ -112,11 +115,13 @@ class Writer:
             staged = frame.coalesce(files).sortWithinPartitions(*made, *order)
             staged.write.partitionBy(*made).parquet(str(self._lake.staging))
             self._send_bad(rows)
+        moves, written = self._moves(state.query, state.batch)
         return msgspec.structs.replace(
             state,
             columns=columns,
             fields=rows.fields,
-            moves=self._moves(state.query, state.batch),
+            rows=written,
+            moves=moves,
             format=plan.shape.format,
             partition_by=list(plan.shape.partition_by),
         )
@@ -127,16 +132,19 @@ class Writer:
         dead = dead_letters(rows.bad, self._plan.dead_letter_topic, rows.fields)
         dead.write.format("mainstem").options(**self._plan.broker).mode("append").save()
 
-    def _moves(self, query: str, batch_id: int) -> list[tuple[str, str]]:
+    def _moves(self, query: str, batch_id: int) -> tuple[list[tuple[str, str]], int]:
+        """Where the files of a batch go, and how many rows they hold."""
         from pyarrow import parquet
 
-        moves = []
+        moves, rows = [], 0
         staged = (path for path in self._lake.staging.rglob("*") if is_data(path.name))
         for number, path in enumerate(sorted(staged)):
-            if parquet.read_metadata(path).num_rows:
+            held = parquet.read_metadata(path).num_rows
+            if held:
+                rows += held
                 target = path.parent.relative_to(self._lake.staging) / next_name(query, batch_id, number)
                 moves.append((os.path.relpath(path, self._lake.folder), str(target)))
-        return moves
+        return moves, rows
 
     def _grow(self, session: SparkSession, state: State, columns: Schema) -> Schema:
         """The lake's columns with this batch; older files are rewritten if one of them got wider."""

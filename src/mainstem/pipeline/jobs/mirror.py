@@ -21,6 +21,7 @@ from mainstem.client.settings import ClientSettings, parse_bootstrap
 from mainstem.model.batch import iter_batches
 from mainstem.model.errors import InvalidRequest, MainstemError
 from mainstem.model.logs import get_log
+from mainstem.pipeline.counting import counted
 from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.spark.ranges import positions_from_json
 
@@ -153,7 +154,8 @@ def start(run: JobRun) -> list[StreamingQuery]:
         mapping.topic,
     )
     query = (
-        stream.writeStream.queryName(run.name)
+        counted(stream)
+        .writeStream.queryName(run.name)
         .format(mirror_sink.FORMAT)
         .options(**sink)
         .option("checkpointLocation", run.checkpoint)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mainstem.model.errors import BrokerRefused, InvalidRequest, UnknownTopic
+from mainstem.pipeline.counting import counted
 from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.pipeline.jobs.lake_folder import Lake, State
 from mainstem.pipeline.jobs.lake_options import local_folder, one_of, whole
@@ -73,7 +74,7 @@ def start(run: JobRun) -> list[StreamingQuery]:
     rows = run.spark.readStream.format(NAME).options(**options).load()
     if run.options.get("where"):
         rows = _where(rows, run.options["where"])
-    writer = _records(rows, state, run).writeStream.format("mainstem").options(**run.broker)
+    writer = counted(_records(rows, state, run)).writeStream.format("mainstem").options(**run.broker)
     writer = writer.option("kafka.compression.type", run.options["compression"])
     writer = writer.queryName(run.name).option("checkpointLocation", run.checkpoint)
     return [writer.trigger(**run.trigger).start()]

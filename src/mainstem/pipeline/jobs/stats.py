@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.counting import Tally
 from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.pipeline.jobs.lake_options import (
     ISOLATION_HELP,
@@ -109,7 +110,7 @@ def start(run: JobRun) -> list[StreamingQuery]:
     history = History(seconds("keep", given["keep"]))
     history.add(_told_before(run, into, seconds("keep", given["keep"])))
     writer = windows_of(records, given).writeStream.outputMode("update")
-    writer = writer.foreachBatch(Reporter(run.broker, outputs, history))
+    writer = writer.foreachBatch(Reporter(run.broker, outputs, history, run.tally))
     writer = writer.queryName(run.name).option("checkpointLocation", run.checkpoint)
     often = {"processingTime": f"{seconds('every', given['every']):g} seconds"}
     return [writer.trigger(**(run.trigger if run.once else often)).start()]
@@ -200,8 +201,9 @@ class Outputs:
 class Reporter:
     """Called for each batch, in a thread of Spark's on the driver."""
 
-    def __init__(self, broker: Mapping[str, str], outputs: Outputs, history: History) -> None:
+    def __init__(self, broker: Mapping[str, str], outputs: Outputs, history: History, tally: Tally) -> None:
         self._broker = dict(broker)
+        self._tally = tally
         self._outputs = outputs
         self._history = history
 
@@ -209,6 +211,7 @@ class Reporter:
         query = query_of_batch(batch.sparkSession)
         windows = sorted((window_stats(row.asDict()) for row in batch.collect()), key=lambda one: one.key)
         self._publish(f"spark-{query}", batch_id, windows)
+        self._tally.wrote(batch_id, len(windows))
         self._history.add(windows)
         past = self._history.windows()
         if not past:

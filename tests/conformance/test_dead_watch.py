@@ -1,0 +1,71 @@
+"""Dead letters are counted by where their topics end, in a real broker."""
+
+import pytest
+
+from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap
+from mainstem.model.records import Record, encode_batch
+from mainstem.pipeline.dead_topics import DeadTopics, of_topics
+from mainstem.pipeline.dead_watch import DeadWatch
+from mainstem.testing.broker import Broker
+
+
+@pytest.fixture
+def broker():
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker):
+    with Client(ClientSettings(parse_bootstrap(broker.kafka), attempts=1)) as client:
+        yield client
+
+
+def put(client, topic, count, partition=0):
+    client.topic(topic)
+    batch = encode_batch([Record(0, 1_000, None, b"bad")] * count)
+    client.produce({TopicPartition(topic, partition): batch})
+
+
+def test_what_was_there_before_a_run_is_not_its_own(client):
+    admin.create_topic(client, "a.dead", 2)
+    put(client, "a.dead", 5)
+    watch = DeadWatch(client.settings, of_topics(["a", "b"]))
+    watch.begin()
+    assert watch.look(["a.dead", "b.dead"]) == {"a.dead": 0, "b.dead": 0}
+    put(client, "a.dead", 2, partition=1)
+    admin.create_topic(client, "b.dead", 1)  # as by the first letter
+    put(client, "b.dead", 3)
+    assert watch.look(["a.dead", "b.dead"]) == {"a.dead": 2, "b.dead": 3}
+    admin.delete_topic(client, "a.dead")
+    admin.create_topic(client, "a.dead", 1)
+    put(client, "a.dead", 1)
+    assert watch.look(["a.dead"]) == {"a.dead": 1}
+
+
+def test_topics_of_a_pattern_are_found(client):
+    for topic in ("shop-1", "shop-1.dead", "other.dead"):
+        admin.create_topic(client, topic, 1)
+    put(client, "shop-1.dead", 4)
+    dead = of_topics((), "shop-.*")
+    watch = DeadWatch(client.settings, dead)
+    watch.begin()
+    put(client, "shop-1.dead", 1)
+    assert watch.found(dead) == {"shop-1.dead"}
+    assert watch.look(dead.among(["shop-1", "shop-2"])) == {"shop-1.dead": 1, "shop-2.dead": 0}
+
+
+def test_a_broker_that_is_away_makes_figures_unknown_and_no_errors(broker, client):
+    dead = DeadTopics(frozenset({"a.dead"}), frozenset({"b-.*"}))
+    watch = DeadWatch(client.settings, dead)
+    watch.begin()
+    broker.stop()
+    assert watch.found(dead) == {"a.dead"}
+    assert watch.look(["a.dead"]) == {"a.dead": -1}
+
+
+def test_where_nothing_can_be_bad_nobody_is_asked(broker, client):
+    watch = DeadWatch(client.settings, DeadTopics())
+    broker.stop()
+    watch.begin()
+    assert watch.look([]) == {}
