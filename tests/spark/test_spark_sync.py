@@ -7,6 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
+from lake_kit import counted_rows
 from postgres_kit import programs, running_postgres
 from pyspark.errors import StreamingQueryException
 from spark_kit import T0_MS, new_name
@@ -14,9 +15,10 @@ from spark_kit import T0_MS, new_name
 from mainstem.client import TopicPartition
 from mainstem.model.errors import InvalidRequest
 from mainstem.model.records import Record
+from mainstem.pipeline.counting import Tally
 from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.sync import JOB
-from mainstem.pipeline.jobs.sync_apply import Applier, DatabaseGone
+from mainstem.pipeline.jobs.sync_apply import Applier, DatabaseGone, Outcome, Refused
 from mainstem.pipeline.jobs.sync_changes import Changes
 from mainstem.pipeline.jobs.sync_growing import Settling, growing_of
 from mainstem.pipeline.jobs.sync_table import Table, prepare
@@ -37,14 +39,15 @@ def table():
     return new_name("customers").replace("-", "_")
 
 
-def start(house, checkpoint, once=True, **options):
+def start(house, checkpoint, once=True, tally=None, **options):
     """Names of options with _ for a dot."""
     defaults = {option.name: option.default for option in JOB.options if option.default}
     chosen = defaults | {name.replace("_", "."): value for name, value in options.items()}
     JOB.check(chosen)
     trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
+    name, tally = new_name("sync"), tally or Tally()
     (query,) = JOB.start(
-        JobRun(house.spark, house.options(), new_name("sync"), chosen, str(checkpoint), trigger, once)
+        JobRun(house.spark, house.options(), name, chosen, str(checkpoint), trigger, once, tally)
     )
     return query
 
@@ -53,6 +56,7 @@ def run(house, checkpoint, **options):
     query = start(house, checkpoint, **options)
     query.awaitTermination(90)
     assert not query.isActive
+    return query
 
 
 def put(house, topic, *rows, partition=0):
@@ -115,15 +119,17 @@ def test_the_last_value_of_each_key_is_the_row_and_a_tombstone_deletes_it(
     )
     put(house, topic, (4, {"id": 4, "name": 'quote " comma, \n line ä', "amount": 1e300}), partition=1)
     options = {"topic": topic, "url": postgres.url, "table": table, "key": "id", "schema": SCHEMA}
-    run(house, tmp_path, **options)
+    tally = Tally()
+    run(house, tmp_path, tally=tally, **options)
     assert rows_of(postgres, table) == [
         (1, "new", None),
         (3, "", 3.0),
         (4, 'quote " comma, \n line ä', 1e300),
     ]
-    put(house, topic, (1, None), ('{"id": 3}', None), (4, {"id": 4, "name": "four"}))
-    run(house, tmp_path, **options)
+    put(house, topic, (1, None), ('{"id": 3}', None), (4, {"id": 4, "name": "four"}), (5, None))
+    run(house, tmp_path, tally=tally, **options)
     assert rows_of(postgres, table) == [(4, "four", None)]
+    assert (tally.take(0), tally.take(1)) == (3, 3), "as the database counts them"
 
 
 def test_a_batch_that_is_repeated_is_known_and_not_applied_again(house, postgres, topic, table, tmp_path):
@@ -133,14 +139,16 @@ def test_a_batch_that_is_repeated_is_known_and_not_applied_again(house, postgres
     run(house, tmp_path, **options)  # without a key: rows are added, so that a repetition would show
     forget(tmp_path, 2)
     put(house, topic, *((i, {"id": i, "name": "n", "amount": i}) for i in range(250, 300)))
-    run(house, tmp_path, **options)
+    tally = Tally()
+    run(house, tmp_path, tally=tally, **options)
     assert [row[0] for row in rows_of(postgres, table)] == list(range(300))
+    assert (tally.take(2), tally.take(3)) == (50, 50)
 
 
 def changes_of(fields, rows, deleted=()):
     upserts = pa.Table.from_pylist([dict(zip(fields.names, row, strict=True)) for row in rows], fields)
     keys = pa.table({"id": pa.array(deleted, pa.int64())})
-    return Changes(upserts, range(len(rows)), keys, range(len(deleted)), [])
+    return Changes(upserts, range(len(rows)), keys, range(len(deleted)), [], lambda row: (7, row))
 
 
 def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgres, table):
@@ -148,7 +156,7 @@ def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgr
     fields = pa.schema([pa.field("id", pa.int64())])
     with postgres.connect() as connection:
         prepare(connection, Table(table, fields, ()), create=True)
-    appliers = [Applier(postgres.url, Table(table, fields, ()), 10, lambda bad: None) for _ in range(2)]
+    appliers = [Applier(postgres.url, Table(table, fields, ()), 10) for _ in range(2)]
     begun, go_on, outcomes = threading.Event(), threading.Event(), {}
 
     def slowly():
@@ -174,7 +182,7 @@ def test_a_batch_whose_commit_is_still_under_way_is_not_applied_beside_it(postgr
     for thread, applier in zip((first, again), appliers, strict=True):
         thread.join()
         applier.close()
-    assert outcomes == {"first": True, "again": False}
+    assert outcomes == dict.fromkeys(("first", "again"), Outcome(rows=1))
     assert rows_of(postgres, table) == [(1,)]
 
 
@@ -183,13 +191,30 @@ def test_a_row_may_take_what_a_deleted_one_leaves_free(postgres, table):
     with postgres.connect() as connection:
         connection.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, email text UNIQUE)")
         prepare(connection, Table(table, fields, ("id",)), create=True)
-    refused = []
-    applier = Applier(postgres.url, Table(table, fields, ("id",)), 10, refused.extend)
-    applier.apply(table, 0, lambda: changes_of(fields, [(1, "a@b")]))
-    applier.apply(table, 1, lambda: changes_of(fields, [(2, "a@b")], deleted=[1]))
+    applier = Applier(postgres.url, Table(table, fields, ("id",)), 10)
+    assert applier.apply(table, 0, lambda: changes_of(fields, [(1, "a@b")])) == Outcome(rows=1)
+    both = applier.apply(table, 1, lambda: changes_of(fields, [(2, "a@b")], deleted=[1]))
     applier.close()
-    assert refused == []
+    assert both == Outcome(rows=2)
     assert rows_of(postgres, table) == [(2, "a@b")]
+
+
+def test_a_batch_that_was_applied_tells_again_what_was_refused(postgres, table):
+    """A process may end between its transaction and its dead letters."""
+    fields = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+    with postgres.connect() as connection:
+        connection.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, name text NOT NULL)")
+        prepare(connection, Table(table, fields, ("id",)), create=False)
+        connection.execute("ALTER TABLE mainstem_sync DROP COLUMN outcome")  # as an earlier version made it
+        prepare(connection, Table(table, fields, ("id",)), create=False)
+    first, again = (Applier(postgres.url, Table(table, fields, ("id",)), 10) for _ in range(2))
+    told = first.apply(table, 0, lambda: changes_of(fields, [(1, "a"), (2, None), (3, "nul \0")]))
+    assert told.rows == 1
+    assert [(one.partition, one.offset) for one in told.refused] == [(7, 1), (7, 2)]
+    assert again.apply(table, 0, lambda: pytest.fail("it was applied")) == told
+    assert all(isinstance(one, Refused) and one.reason for one in told.refused)
+    first.close()
+    again.close()
 
 
 def test_rows_that_the_table_refuses_go_to_a_topic_with_the_reason_and_the_others_arrive(
@@ -210,10 +235,15 @@ def test_rows_that_the_table_refuses_go_to_a_topic_with_the_reason_and_the_other
     rows[80] = (None, None)
     rows[81] = (81, {"name": "no key", "amount": 1})
     put(house, topic, *rows)
-    run(house, tmp_path, topic=topic, url=postgres.url, table=table, key="id", schema=SCHEMA)
+    options = {"topic": topic, "url": postgres.url, "table": table, "key": "id", "schema": SCHEMA}
+    run(house, tmp_path, **options)
+    forget(tmp_path, 0)
+    run(house, tmp_path, **options)  # which finds the letters published
     bad = {17, 42, 77, 78, 79, 80, 81}
     assert [row[0] for row in rows_of(postgres, table)] == [i for i in range(200) if i not in bad]
-    dead = {int(dict(one.headers)["mainstem.offset"]): one for one in records_of(house, f"{topic}.dead")}
+    found = records_of(house, f"{topic}.dead")
+    assert len(found) == len(bad), "one of each, though the batch was repeated"
+    dead = {int(dict(one.headers)["mainstem.offset"]): one for one in found}
     reasons = {offset: dict(one.headers)["mainstem.reason"].decode() for offset, one in dead.items()}
     assert set(reasons) == bad
     assert "violates check constraint" in reasons[17]
@@ -224,6 +254,32 @@ def test_rows_that_the_table_refuses_go_to_a_topic_with_the_reason_and_the_other
     assert "without a key" in reasons[80]
     assert "'id', of the key, is missing" in reasons[81]
     assert (dead[77].key, dead[77].value) == (b"77", b"{not json")
+
+
+def test_a_transaction_that_is_undone_leaves_no_dead_letters_behind(house, postgres, topic, table, tmp_path):
+    house.create(topic, retention_ms="-1")
+    put(house, topic, (1, {"id": 1}), (2, b"{not json"))
+    fields = pa.schema([pa.field("id", pa.int64())])
+    cut = f"""
+        CREATE SEQUENCE {table}_tries;
+        CREATE FUNCTION {table}_cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('{table}_tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER {table}_cut BEFORE UPDATE ON mainstem_sync
+            FOR EACH ROW EXECUTE FUNCTION {table}_cut()"""
+    with postgres.connect() as connection:
+        prepare(connection, Table(table, fields, ("id",)), create=True)
+        connection.execute(cut)  # the connection, once, when the batch is about to be noted
+    try:
+        run(house, tmp_path, topic=topic, url=postgres.url, table=table, key="id", schema="id BIGINT")
+    finally:
+        with postgres.connect() as connection:
+            (tries,) = connection.execute(f"SELECT last_value FROM {table}_tries").fetchone()
+            connection.execute(f"DROP TRIGGER {table}_cut ON mainstem_sync")
+    assert tries == 2
+    assert rows_of(postgres, table) == [(1,)]
+    assert [one.value for one in records_of(house, f"{topic}.dead")] == [b"{not json"]
 
 
 def test_types_have_their_counterparts(house, postgres, topic, table, tmp_path):
@@ -292,7 +348,8 @@ def test_rows_go_to_any_database_whose_driver_spark_has(house, topic, tmp_path):
     put(house, topic, (1, {"id": 1, "name": "a"}), (2, None), (3, {"id": 3, "name": "b"}))
     url, driver = f"jdbc:derby:{tmp_path}/db;create=true", "org.apache.derby.iapi.jdbc.AutoloadedDriver"
     options = {"topic": topic, "jdbc_url": url, "jdbc_driver": driver, "table": "customers"}
-    run(house, tmp_path / "checkpoint", **options, schema="id INT, name STRING")
+    query = run(house, tmp_path / "checkpoint", **options, schema="id INT, name STRING")
+    assert counted_rows(query) == 2
     read = house.spark.read.format("jdbc").options(url=url, driver=driver, dbtable="customers").load()
     assert sorted((row.id, row.name) for row in read.collect()) == [(1, "a"), (3, "b")]
 
@@ -326,7 +383,8 @@ def test_rows_become_records_in_the_order_of_the_column(house, postgres, topic, 
             "SELECT 'n' || i, '2026-01-02T03:04:05Z' FROM generate_series(1, 25) i"
         )
     options = {"direction": "from", "topic": topic, "url": postgres.url, "table": table, "column": "id"}
-    run(house, tmp_path, **options, max_records="10", settle="0")
+    query = run(house, tmp_path, **options, max_records="10", settle="0")
+    assert counted_rows(query) == 25
     found = records_of(house, topic)
     assert [json.loads(one.value) for one in found] == [
         {"id": i, "name": f"n{i}", "at": "2026-01-02T03:04:05+00:00"} for i in range(1, 26)

@@ -86,6 +86,15 @@ class Stager:
             time_ms = now_ms if time_us is None else time_us // 1000
             self._gather(name, partition, Record(0, time_ms, key, value, headers))
 
+    def put(self, topic: str, record: Record) -> None:
+        """One record; its partition is that of its key."""
+        self._gather(topic, None, record)
+
+    def room(self, topic: str) -> int:
+        """How many bytes of records a batch of it may hold. Makes the topic if it is not there."""
+        self._place(topic, None, None)
+        return self._room[topic]
+
     def _gather(self, topic: str, partition: int | None, record: Record) -> None:
         size = size_of(record)
         place = self._place(topic, partition, record.key)

@@ -11,7 +11,7 @@ from mainstem.client.producing import Producer
 from mainstem.model.batch import LZ4, NO_CODEC
 from mainstem.model.errors import BrokerRefused
 from mainstem.model.records import Record
-from mainstem.spark.dead_letters import send
+from mainstem.spark.dead_letters import publish, send
 from mainstem.spark.typed import BadRecord
 from mainstem.spark.writing import Stager, WriteOptions
 from mainstem.testing import Broker
@@ -126,4 +126,17 @@ def test_a_dead_letter_arrives_where_it_is_not_told_what_the_topic_takes(client)
     with Unknowing(client.settings) as other:
         bad = [BadRecord(None, b"x" * size, size, 0, "not json") for size in (10, 2_000, 20)]
         send(other, "untold", TopicPartition("orders", 0), bad)
-    assert [record.value for record in records(client, "untold")] == [b"x" * 10, None, b"x" * 20]
+        publish(other, "untold", {TopicPartition("orders", 0): bad}, "untold", 0, 5.0)
+    assert [record.value for record in records(client, "untold")] == [b"x" * 10, None, b"x" * 20] * 2
+
+
+def test_dead_letters_of_a_batch_are_published_once(client):
+    admin.create_topic(client, "once", 1, {"max.message.bytes": "100000"})
+    bad = [BadRecord(b"k", b"x" * size, size, 0, "not json") for size in (10, 200_000)]
+    found = {TopicPartition("orders", 3): bad, TopicPartition("orders", 4): bad[:1]}
+    for batch in (0, 0, 4, 4):
+        publish(client, "once", found, "once-dead", batch, 5.0)
+    told = records(client, "once")
+    assert [len(record.value or b"") for record in told] == [10, 0, 10] * 2
+    places = [(dict(one.headers)["mainstem.partition"], dict(one.headers)["mainstem.offset"]) for one in told]
+    assert places == [(b"3", b"10"), (b"3", b"200000"), (b"4", b"10")] * 2

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.model.errors import InvalidRequest, NotSupported
+from mainstem.pipeline.dead_topics import NONE, DeadTopics, of_topics
 from mainstem.pipeline.jobs import Job, JobOption, JobRun
 from mainstem.pipeline.jobs.sync_address import check_url, from_environment
 
@@ -91,6 +92,12 @@ def _one_of(options: Mapping[str, str], name: str, known: tuple[str, ...]) -> No
         raise InvalidRequest(f"{name} is one of {', '.join(known)}, not {options[name]!r}")
 
 
+def dead_topics(options: Mapping[str, str]) -> DeadTopics:
+    if options["direction"] != "to":
+        return NONE
+    return of_topics([options["topic"]], given=options.get("dead", ""))
+
+
 def start(run: JobRun) -> list[StreamingQuery]:
     if run.options["direction"] == "from":
         from mainstem.pipeline.jobs.sync_from import from_postgres
@@ -106,4 +113,5 @@ JOB = Job(
     OPTIONS,
     start,
     check,
+    dead_topics,
 )

@@ -7,7 +7,7 @@ with the reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -20,17 +20,19 @@ from mainstem.spark.parsing import parse
 RAW = ("key", "value", "partition", "offset", "timestamp")
 
 Key = tuple[object, ...]
+Place = tuple[int, int]  # of a record: partition and offset
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Numbers of rows are those in the batch, so that a record can be found again."""
+    """Rows are known by their numbers in the batch; `place` tells which records they are."""
 
     upserts: pa.Table
     upsert_rows: Sequence[int]
     deletes: pa.Table  # of keys
     delete_rows: Sequence[int]
     bad: Sequence[tuple[int, str]]
+    place: Callable[[int], Place]
 
 
 def changes_of(
@@ -43,8 +45,12 @@ def changes_of(
     bad = [(present[one.row], one.reason) for one in unread]
     wrong = {one.row for one in unread}
     rows = [row for at, row in enumerate(present) if at not in wrong]
+
+    def place(row: int) -> Place:
+        return batch.column("partition")[row].as_py(), batch.column("offset")[row].as_py()
+
     if not keys:
-        return Changes(table, rows, _key_table([], fields, keys), [], sorted(bad))
+        return Changes(table, rows, _key_table([], fields, keys), [], sorted(bad), place)
     last: dict[Key, int] = {}
     upserted: dict[int, int] = {}  # the place in `table` by row
     for at, (row, key) in enumerate(zip(rows, _keys(table, keys), strict=True)):
@@ -69,6 +75,7 @@ def changes_of(
         _key_table([key for _, key in removed], fields, keys),
         [row for row, _ in removed],
         sorted(bad),
+        place,
     )
 
 

@@ -29,6 +29,7 @@ from mainstem.client.client import Client
 from mainstem.client.cluster import TopicPartition
 from mainstem.client.patience import patiently
 from mainstem.model.errors import InvalidRequest
+from mainstem.pipeline.counting import counted
 from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.mirror_last import last_value
 from mainstem.pipeline.jobs.sync_address import from_environment
@@ -65,7 +66,7 @@ def from_postgres(run: JobRun) -> list[StreamingQuery]:
     told |= {name: options[name] for name in ("settle", "patience", "max.records")}
     run.spark.dataSource.register(TableSource)
     stream = run.spark.readStream.format(FORMAT).options(**told).load()
-    writer = stream.writeStream.queryName(run.name).format(FORMAT).options(**told, **run.broker)
+    writer = counted(stream).writeStream.queryName(run.name).format(FORMAT).options(**told, **run.broker)
     writer = writer.option("checkpointLocation", run.checkpoint)
     return [writer.trigger(**run.trigger).start()]
 

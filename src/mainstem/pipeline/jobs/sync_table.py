@@ -14,7 +14,8 @@ from psycopg import sql
 from mainstem.model.errors import InvalidRequest
 
 ROWS, KEYS = "mainstem_rows", "mainstem_keys"  # temporary tables of a transaction
-BATCHES = "mainstem_sync"  # which batch of each query was the last
+BATCHES = "mainstem_sync"  # which batch of each query was the last, and what came of it
+OUTCOME = "outcome"  # a column that tables of earlier versions lack
 _PLAIN = {
     pa.bool_(): "boolean",
     pa.int8(): "smallint",
@@ -130,9 +131,12 @@ def prepare(connection: Connection, table: Table, *, create: bool) -> None:
     connection.execute(
         sql.SQL(
             "CREATE TABLE IF NOT EXISTS {} (query text PRIMARY KEY, batch bigint NOT NULL, "
-            "at timestamptz NOT NULL DEFAULT now())"
-        ).format(sql.Identifier(BATCHES))
+            "at timestamptz NOT NULL DEFAULT now(), {} text)"
+        ).format(sql.Identifier(BATCHES), sql.Identifier(OUTCOME))
     )
+    if OUTCOME not in columns_of(connection, BATCHES):
+        add = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} text")
+        connection.execute(add.format(sql.Identifier(BATCHES), sql.Identifier(OUTCOME)))
     if create:
         connection.execute(table.create())
     there = columns_of(connection, table.name)

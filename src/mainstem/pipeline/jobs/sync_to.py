@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from mainstem.client.client import Client
 from mainstem.client.cluster import TopicPartition
-from mainstem.client.patience import patiently
 from mainstem.model.errors import InvalidRequest
 from mainstem.model.logs import get_log
+from mainstem.pipeline.counting import counted
 from mainstem.pipeline.jobs import JobRun
 from mainstem.pipeline.jobs.sync_address import from_environment, hidden
-from mainstem.pipeline.jobs.sync_apply import Applier, Bad, connect
+from mainstem.pipeline.jobs.sync_apply import Applier, Refused, connect
 from mainstem.pipeline.jobs.sync_changes import RAW, changes_of
 from mainstem.pipeline.jobs.sync_table import Table, prepare
 from mainstem.spark.connecting import patience_s, settings_of
-from mainstem.spark.dead_letters import send
+from mainstem.spark.dead_letters import publish
 from mainstem.spark.formats import Format, check_schema
 from mainstem.spark.inference import infer_ddl
 from mainstem.spark.options import Options, Topics
 from mainstem.spark.planning import DEAD_SUFFIX
+from mainstem.spark.sink import sink_of
 from mainstem.spark.typed import BadRecord
 from mainstem.spark.types import arrow_schema
 
@@ -57,23 +57,22 @@ def to_postgres(run: JobRun) -> list[StreamingQuery]:
     with connect(url) as connection:
         prepare(connection, table, create=options["create"] == "true")
 
-    batch: list[pa.Table] = []
     ready = threading.Event()  # the query has an id
     ids: list[str] = []
-
-    def set_aside(bad: Bad) -> None:
-        _dead_letters(run, batch[0], bad)
-
-    applier = Applier(url, table, float(options["patience"]), set_aside)
+    applier = Applier(url, table, float(options["patience"]))
 
     def apply(frame: DataFrame, batch_id: int) -> None:
-        batch[:] = [frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])]
+        batch = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
         ready.wait()
         deletes = options["deletes"] == "true"
-        applier.apply(ids[0], batch_id, lambda: changes_of(batch[0], format, fields, keys, deletes=deletes))
-        batch.clear()
+        done = applier.apply(
+            ids[0], batch_id, lambda: changes_of(batch, format, fields, keys, deletes=deletes)
+        )
+        if done.refused:
+            _dead_letters(run, batch, done.refused, ids[0], batch_id)
+        run.tally.wrote(batch_id, done.rows)
 
-    query = _start(run, {"columns": ", ".join(RAW)}, apply)
+    query = _start(run, _read(run, {"columns": ", ".join(RAW)}), apply)
     ids.append(str(query.id))
     ready.set()
     return [query]
@@ -93,18 +92,19 @@ def to_jdbc(run: JobRun) -> list[StreamingQuery]:
     chosen = {name: value for name, value in written.items() if value}
 
     def append(frame: DataFrame, batch_id: int) -> None:
-        # A null value is a row of nulls, and none for a table.
-        frame.na.drop(how="all").write.format("jdbc").options(**chosen).mode("append").save()
+        frame.write.format("jdbc").options(**chosen).mode("append").save()
 
     reading = {"format": options["format"], "schema": fields_of(run), "delimiter": options["delimiter"]}
     dead = options.get("dead") or options["topic"] + DEAD_SUFFIX
     events.event("rows go by JDBC", url=hidden(chosen["url"]), table=options["table"])
-    return [_start(run, {**reading, "deadLetterTopic": dead}, append)]
+    # A null value is a row of nulls, and none for a table.
+    rows = _read(run, {**reading, "deadLetterTopic": dead}).na.drop(how="all")
+    return [_start(run, counted(rows), append)]
 
 
-def _start(run: JobRun, reading: dict[str, str], each: Callable[[DataFrame, int], None]) -> StreamingQuery:
+def _read(run: JobRun, reading: dict[str, str]) -> DataFrame:
     options = run.options
-    stream = (
+    return (
         run.spark.readStream.format("mainstem")
         .options(**run.broker)
         .options(
@@ -117,6 +117,9 @@ def _start(run: JobRun, reading: dict[str, str], each: Callable[[DataFrame, int]
         )
         .load()
     )
+
+
+def _start(run: JobRun, stream: DataFrame, each: Callable[[DataFrame, int], None]) -> StreamingQuery:
     writer = stream.writeStream.queryName(run.name).foreachBatch(each)
     return writer.option("checkpointLocation", run.checkpoint).trigger(**run.trigger).start()
 
@@ -135,19 +138,28 @@ def _require_driver(run: JobRun, driver: str) -> None:
         ) from None
 
 
-def _dead_letters(run: JobRun, batch: pa.Table, bad: Bad) -> None:
-    """Before the transaction ends: if it must be done again they are sent twice, and never not at all."""
+def _dead_letters(
+    run: JobRun, batch: pa.Table, refused: Sequence[Refused], query: str, batch_id: int
+) -> None:
+    """After the transaction that noted them, so that one which is undone leaves none; once, by the number of
+    the batch. If this process ends before they are there, the batch is repeated and comes here again."""
     topic = run.options["topic"]
     dead = run.options.get("dead") or topic + DEAD_SUFFIX
-    by_partition: dict[int, list[BadRecord]] = {}
-    for row, reason in bad:
-        (one,) = batch.slice(row, 1).to_pylist()
-        time_us = batch.column("timestamp")[row].value
-        record = BadRecord(one["key"], one["value"], one["offset"], time_us // 1000, reason)
-        by_partition.setdefault(one["partition"], []).append(record)
+    places = zip(batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True)
+    rows = {place: row for row, place in enumerate(places)}
+    found: dict[TopicPartition, list[BadRecord]] = {}
+    for one in refused:
+        record = _record(batch, rows.get((one.partition, one.offset)), one)
+        found.setdefault(TopicPartition(topic, one.partition), []).append(record)
     options = Options(run.broker)
     with Client(settings_of(options)) as client:
-        for partition, records in by_partition.items():
-            told = partial(send, client, dead, TopicPartition(topic, partition), records)
-            patiently(told, patience_s(options))
-    events.warning("rows were refused", topic=topic, records=len(bad), sent_to=dead)
+        publish(client, dead, found, f"{sink_of(query)}-dead", batch_id, patience_s(options))
+    events.warning("rows were refused", topic=topic, records=len(refused), sent_to=dead)
+
+
+def _record(batch: pa.Table, row: int | None, refused: Refused) -> BadRecord:
+    if row is None:  # compaction took it since
+        return BadRecord(None, None, refused.offset, -1, f"{refused.reason} (the topic has it no more)")
+    key, value = (batch.column(name)[row].as_py() for name in ("key", "value"))
+    time_us = batch.column("timestamp")[row].value
+    return BadRecord(key, value, refused.offset, time_us // 1000, refused.reason)
