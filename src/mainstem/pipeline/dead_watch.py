@@ -38,6 +38,7 @@ class DeadWatch:
         )
         self._topics = topics
         self._begun: dict[str, int] = {}  # what was there before; of a topic that was not, nothing
+        self.seen: dict[str, int] = {}  # at the last look at each topic
 
     def begin(self) -> None:
         """Before the first query runs. A topic that cannot be looked at now stays unknown."""
@@ -62,6 +63,7 @@ class DeadWatch:
             if begun > end >= 0:  # made anew
                 begun = self._begun[topic] = 0
             found[topic] = UNKNOWN if UNKNOWN in (begun, end) else end - begun
+        self.seen |= found
         return found
 
     def _ends(self, topics: Iterable[str]) -> dict[str, int]:

@@ -64,7 +64,7 @@ class Watched:
     tally: Tally = field(default_factory=Tally)  # of a job that writes by itself
     dead: DeadTopics = NONE
     topics: set[str] = field(default_factory=set)  # that it has read
-    letters: dict[str, int] = field(default_factory=dict)  # by topic, as of its last batch
+    letters: dict[str, int] = field(default_factory=dict)  # by topic, as of its last batch, or its start
     again: Callable[[], StreamingQuery | None] | None = None  # starts it once more
     failures: int = 0
 
@@ -120,15 +120,16 @@ class Run:
                 raise
 
     def _begin(self, one: Output | JobPart) -> Iterator[Watched]:
-        dead = self._dead[one.name]
+        dead, seen = self._dead[one.name], self._watch.seen
         if isinstance(one, JobPart):
             tally = Tally()
             for query in self._begin_job(one, tally):
-                yield Watched(query.name or one.name, query, tally=tally, dead=dead)
+                yield Watched(query.name or one.name, query, tally=tally, dead=dead, letters={**seen})
             return
         query = self._start(one)
         if query is not None:
-            yield Watched(query.name or one.name, query, dead=dead, again=partial(self._start, one))
+            again = partial(self._start, one)
+            yield Watched(query.name or one.name, query, dead=dead, letters={**seen}, again=again)
 
     def _start(self, output: Output) -> StreamingQuery | None:
         return start(output, self.pipeline, self._broker, self._checkpoint(output.name), self._plan.once)

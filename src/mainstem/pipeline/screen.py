@@ -169,7 +169,7 @@ def _plain(status: RunStatus, query: QueryProgress, view: View) -> str:
         facts.append(f"watermark {text.event_time(query.watermark_ms)}")
     if query.state_rows or query.state_bytes:
         facts.append(f"state {text.state(query.state_rows, query.state_bytes)}")
-    facts += [f"{text.number(one.records)} dead letters in {text.printable(one.topic)}" for one in query.dead]
+    facts += [f"dead letters {text.number(one.records)} in {text.printable(one.topic)}" for one in query.dead]
     if total := view.totals.get(query.query):
         facts.append(f"{_done(query, view):,} of {total:,} rows")
     elif view.is_whole and query.query in view.history:

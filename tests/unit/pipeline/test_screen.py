@@ -208,7 +208,7 @@ class Hand:
 def test_a_plain_line_tells_dead_letters():
     query = bare(dead=(dead(),))
     (line,) = plain_lines(status(queries=(query,)), View(NOW_MS))
-    assert line == "orders/copy: batch 3, 412/s in, took 230 ms, 1,017 dead letters in orders.dead"
+    assert line == "orders/copy: batch 3, 412/s in, took 230 ms, dead letters 1,017 in orders.dead"
 
 
 def test_plain_lines_come_every_few_seconds_and_at_once_when_the_state_changes():
