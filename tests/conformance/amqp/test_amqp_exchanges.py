@@ -186,6 +186,65 @@ def test_consistent_hash_can_take_a_header_in_place_of_the_key(channel):
     assert sorted(ready(channel, queue) for queue in queues) == [0, 0, 20]
 
 
+@pytest.mark.parametrize("name", ["message_id", "correlation_id", "timestamp"])
+def test_consistent_hash_can_take_a_property_in_place_of_the_key(channel, name):
+    exchange = declare_exchange(channel, "x-consistent-hash", arguments={"hash-property": name})
+    queues = [bound(channel, exchange, "10") for _ in range(3)]
+    values = [1_700_000_000 + number if name == "timestamp" else f"id-{number}" for number in range(30)]
+    for number, value in enumerate(values * 2):
+        send(channel, exchange, f"key-{number}", str(value), **{name: value})
+    until(lambda: sum(ready(channel, queue) for queue in queues) == 60)
+    found = [everything(channel, queue) for queue in queues]
+    assert all(found)
+    assert all(one.count(body) == 2 for one in found for body in one)
+
+
+def test_consistent_hash_sends_all_without_the_property_one_way(channel):
+    exchange = declare_exchange(channel, "x-consistent-hash", arguments={"hash-property": "message_id"})
+    queues = [bound(channel, exchange, "10") for _ in range(3)]
+    for number in range(20):
+        send(channel, exchange, str(number), headers={"message_id": str(number)} if number % 2 else None)
+    until(lambda: sum(ready(channel, queue) for queue in queues) == 20)
+    assert sorted(ready(channel, queue) for queue in queues) == [0, 0, 20]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"hash-property": "app_id"}, "Unsupported property: app_id"),
+        (
+            {"hash-property": "message_id", "hash-header": "who"},
+            "hash-header and hash-property are mutually exclusive",
+        ),
+    ],
+)
+def test_consistent_hash_refuses_what_it_cannot_go_by(channel, arguments, text):
+    with channel_refused(406, f"PRECONDITION_FAILED - {text}"):
+        declare_exchange(channel, "x-consistent-hash", arguments=arguments)
+
+
+def test_local_random_spreads_messages_that_are_alike(channel):
+    exchange = declare_exchange(channel, "x-local-random")
+    queues = [bound(channel, exchange) for _ in range(2)]
+    for _ in range(60):
+        send(channel, exchange)
+    until(lambda: sum(ready(channel, queue) for queue in queues) == 60)
+    assert min(ready(channel, queue) for queue in queues) > 5
+
+
+@pytest.mark.skipif(OTHER is not None, reason="RabbitMQ has delays only with a plugin that it does not ship")
+def test_a_delayed_exchange_may_go_by_a_property(channel):
+    arguments = {"x-delayed-type": "x-consistent-hash", "hash-property": "message_id"}
+    exchange = declare_exchange(channel, "x-delayed-message", arguments=arguments)
+    queues = [bound(channel, exchange, "1") for _ in range(3)]
+    for number in range(30):
+        headers = {"x-delay": 20} if number % 2 else None
+        send(channel, exchange, "", f"id-{number % 15}", message_id=f"id-{number % 15}", headers=headers)
+    until(lambda: sum(ready(channel, queue) for queue in queues) == 30)
+    found = [everything(channel, queue) for queue in queues]
+    assert all(one.count(body) == 2 for one in found for body in one)
+
+
 @pytest.mark.skipif(OTHER is not None, reason="RabbitMQ has delays only with a plugin that it does not ship")
 def test_a_delayed_exchange_holds_a_message_until_its_time(channel):
     exchange = declare_exchange(channel, "x-delayed-message", arguments={"x-delayed-type": "direct"})

@@ -7,7 +7,9 @@ from mainstem.kernel.routing.binding import Arguments, Binding, Target
 from mainstem.kernel.routing.hash_tree import Branch, ConsistentHash, hash_of
 from mainstem.kernel.routing.router import Router
 from mainstem.model.errors import InvalidRequest
+from mainstem.model.labels import Labels
 
+NAMES = ("key", "header", "property", "later", "match", "before", "beside")
 KEYS = [f"key-{number}" for number in range(4000)]
 
 
@@ -147,10 +149,71 @@ def test_a_weight_is_a_whole_number(weight):
     assert not router.has_bindings("e")
 
 
-@pytest.mark.parametrize("arguments", [{"hash-header": 1}, {"hash-property": "message_id"}])
-def test_what_it_cannot_go_by_is_refused(arguments):
-    with pytest.raises(InvalidRequest, match="hash-header"):
+@pytest.mark.parametrize("name", ["message_id", "correlation_id", "timestamp"])
+def test_a_property_may_stand_for_the_key(name):
+    router = Router(is_queue=bool)
+    router.add_exchange("e", "x-consistent-hash", arguments={"hash-property": name})
+    for queue in "abcdef":
+        router.bind("e", Target("queue", queue), "1")
+    of = {
+        value: router.route("e", [f"k{value}"], Labels({}, {name: value})) for value in map(str, range(100))
+    }
+    assert len(set(of.values())) == 6
+    for value, found in of.items():
+        assert router.route("e", ["other"], Labels({"h": 1}, {name: value, "more": "x"})) == found
+    # Those without it are all alike, and headers do not stand in for it.
+    without = {router.route("e", [key], Labels({name: key}, {"more": key})) for key in KEYS[:50]}
+    assert without == {router.route("e", ["k"], None)} == {router.route("e", ["k"], {name: "x"})}
+
+
+def test_equal_values_lead_to_equal_places_by_key_by_header_and_by_property():
+    kinds = {"key": {}, "header": {"hash-header": "h"}, "property": {"hash-property": "message_id"}}
+    router = Router(is_queue=bool)
+    for name, arguments in kinds.items():
+        router.add_exchange(name, "x-consistent-hash", arguments=arguments)
+        for queue in "abcdef":
+            router.bind(name, Target("queue", queue), "1")
+    for value in KEYS[:30]:
+        by_key = router.route("key", [value])
+        assert router.route("header", [""], {"h": value}) == by_key
+        assert router.route("property", [""], Labels({}, {"message_id": value})) == by_key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"hash-header": 1}, "hash-header is a name"),
+        ({"hash-property": ["message_id"]}, "hash-property is a name"),
+        ({"hash-property": "app_id"}, "Unsupported property: app_id"),
+        ({"hash-property": ""}, "Unsupported property: "),
+        ({"hash-property": "message_id", "hash-header": "h"}, "are mutually exclusive"),
+    ],
+)
+def test_what_it_cannot_go_by_is_refused(arguments, text):
+    with pytest.raises(InvalidRequest, match=text):
         Router(is_queue=bool).add_exchange("e", "x-consistent-hash", arguments=arguments)
+
+
+def test_exchanges_that_pick_for_each_message_are_told_from_those_that_go_by_headers():
+    router = Router(is_queue=bool)
+    for name, kind, arguments in (
+        ("key", "x-consistent-hash", {}),
+        ("header", "x-consistent-hash", {"hash-header": "h"}),
+        ("property", "x-consistent-hash", {"hash-property": "timestamp"}),
+        ("later", "x-delayed-message", {"x-delayed-type": "x-local-random"}),
+        ("match", "headers", {}),
+        ("before", "fanout", {}),
+        ("beside", "topic", {}),
+    ):
+        router.add_exchange(name, kind, arguments=arguments)
+    assert {name for name in NAMES if router.picks_each(name)} == {"property", "later"}
+    router.bind("before", Target("exchange", "property"))
+    router.set_alternate("beside", "before")
+    assert {name for name in NAMES if router.picks_each(name)} == {"property", "later", "before", "beside"}
+    router.remove_exchange("property")
+    assert {name for name in NAMES if router.picks_each(name)} == {"later"}
+    assert router.depends_on_headers("header")
+    assert router.depends_on_headers("match")
 
 
 def test_a_random_exchange_picks_one_and_all_in_turn():

@@ -55,9 +55,8 @@ def test_what_a_broker_looks_at_is_read():
         delay_ms=1500,
         cc=("a", "b"),
         bcc=("c",),
-        headers=True,
     )
-    assert properties.read(b"\0\0") == (None, None, None, None, None, None, (), (), False)
+    assert properties.read(b"\0\0") == (None, None, None, None, None, None, (), ())
 
 
 def test_each_flag_is_the_one_that_pamqp_has():
@@ -89,6 +88,18 @@ def test_copies_must_be_a_list_of_strings(name, value):
 )
 def test_a_delay_is_a_number_above_zero(value, delay_ms):
     assert properties.read(made(headers={"x-delay": value})).delay_ms == delay_ms
+
+
+def test_what_an_exchange_may_go_by_is_told_as_text():
+    found = properties.labels(FULL)
+    assert found == {"x-delay": 1500, "CC": ["a", "b"], "BCC": ["c"], "other": True}
+    seconds = str(int(NOON.timestamp()))
+    assert found.properties == {"correlation_id": "corr", "message_id": "id", "timestamp": seconds}
+    assert properties.labels(b"\0\0") == {}
+    assert properties.labels(b"\0\0").properties == {}
+    assert properties.labels(b"\0\x80\1\xff").properties == {"message_id": "\udcff"}, (
+        "not utf-8, and still told"
+    )
 
 
 def test_headers_are_decoded_as_pamqp_does():

@@ -149,9 +149,9 @@ class DeadLetters:
         """Those from `first` on that lie in one body and go the same way; where the rest begins."""
         at = first - batch.base_offset
         headers = batch.headers(at)
-        alike = self._fate(headers)
+        alike = self._fate(grave.queue, headers)
         until, stop = first + 1, min(stop, first + MOST_ALIKE)
-        while until < stop and self._fate(batch.headers(until - batch.base_offset)) == alike:
+        while until < stop and self._fate(grave.queue, batch.headers(until - batch.base_offset)) == alike:
             until += 1
         while True:
             body, upto = await find_body(self._store, grave.lane, first, until)
@@ -162,10 +162,18 @@ class DeadLetters:
                 continue
             return upto
 
-    def _fate(self, headers: dict[str, bytes | None]) -> tuple[object, ...]:
+    def _fate(self, queue: Queue, headers: dict[str, bytes | None]) -> tuple[object, ...]:
         """Messages that agree in this become the same kind of dead letter."""
         names = ("route", "dead", "keys", "expires", "since")
-        return (*(headers.get(name) for name in names), self._around.priority_of(headers))
+        way: object = None  # where they go may depend on what they say of themselves
+        namespace = self._around.find_namespace(queue.namespace)
+        exchange = queue.options.dead_letter_exchange
+        if namespace is not None and exchange is not None:
+            if namespace.router.picks_each(exchange):
+                way = object()
+            elif namespace.router.depends_on_headers(exchange):
+                way = self._around.headers_of(headers)
+        return (*(headers.get(name) for name in names), self._around.priority_of(headers), way)
 
     def _commit(
         self, grave: Grave, first: int, stop: int, body: Body, came_ms: int, headers: dict[str, bytes | None]

@@ -38,6 +38,7 @@ events = get_log(__name__)
 
 # Routes that are remembered; beyond it they are looked up anew.
 MAX_ROUTES = 100_000
+MAX_ROUTES_BY_QUEUES = 10_000  # each may be a long list
 # How often, and for how much, space is looked for while there was none.
 LOOK_FOR_ROOM_S = 0.05
 ROOM_BYTES = 1 << 20
@@ -66,6 +67,7 @@ class Queues:
         self.header_readers: dict[str, Callable[[bytes], Mapping[str, object]]] = {}
         self.priority_readers: dict[str, Callable[[bytes], int]] = {}
         self._routes: dict[tuple[str, str, tuple[str, ...]], Route] = {}
+        self._routes_by_queues: dict[tuple[str, frozenset[str]], Route] = {}
         self._routes_version = -1
         self._woken: list[Queue] = []
         self.shelf = Shelf()
@@ -135,22 +137,36 @@ class Queues:
         keys: tuple[str, ...],
         headers: Mapping[str, object] | None = None,
     ) -> Route:
-        """Where messages with these keys go; of use until the topology changes. UnknownExchange."""
+        """Where messages with these keys go; of use until the topology changes. UnknownExchange.
+
+        `headers`: Labels, for exchanges that go by them. Equal answers are one object: what leads to the same
+        queues is gathered together, whichever way it came.
+        """
         if self._routes_version != self.book.version:
             self._routes.clear()
+            self._routes_by_queues.clear()
             self._routes_version = self.book.version
         key = (namespace.name, exchange, keys)
         found = self._routes.get(key)
         if found is None:
             if self.book.namespaces.get(namespace.name) is not namespace:
                 raise UnknownNamespace(f"namespace {namespace.name!r} was deleted")
-            names = namespace.router.route(exchange, keys, headers)
-            found = Route(tuple(namespace.queues[name] for name in sorted(names)))
+            found = self._route_to(namespace, namespace.router.route(exchange, keys, headers))
             if len(keys) > 1 or namespace.router.depends_on_headers(exchange):
                 return found
             if len(self._routes) >= MAX_ROUTES:
                 self._routes.clear()
             self._routes[key] = found
+        return found
+
+    def _route_to(self, namespace: Namespace, names: frozenset[str]) -> Route:
+        key = (namespace.name, names)
+        found = self._routes_by_queues.get(key)
+        if found is None:
+            found = Route(tuple(namespace.queues[name] for name in sorted(names)))
+            if len(self._routes_by_queues) >= MAX_ROUTES_BY_QUEUES:
+                self._routes_by_queues.clear()
+            self._routes_by_queues[key] = found
         return found
 
     def gather(self, route: Route, priority: int = 0) -> Gathered:

@@ -7,7 +7,7 @@ from mainstem.broker.queues.queue import Queue
 
 
 class Route:
-    """Destinations of messages. While nothing changes, one object for each exchange and key."""
+    """Destinations of messages. While nothing changes, one object for each set of queues."""
 
     __slots__ = ("_lanes", "limited", "queues")
 

@@ -96,8 +96,7 @@ class PublishCalls:
             headers = (*headers, ("space", namespace.name.encode()))
             outcome: dict[str, object] = {"outcome": "delayed", "due_ms": now_ms + delay_ms}
         else:
-            table = props.headers(raw) if wanted.headers else None
-            route = self._queues.route(namespace, spec.name, keys, table)
+            route = self._queues.route(namespace, spec.name, keys, props.labels(raw))
             if not route.queues:
                 return {"outcome": "unroutable", "queues": []}
             full = self._queues.full(route, len(body)) if route.limited else ()

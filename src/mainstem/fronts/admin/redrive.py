@@ -29,6 +29,7 @@ from mainstem.fronts.admin.properties import encode_headers
 from mainstem.fronts.admin.publishing import room_for
 from mainstem.model import record_loop
 from mainstem.model.errors import BatchTooLarge, InvalidRequest, MainstemError, NotForClients, UnknownQueue
+from mainstem.model.labels import Labels
 from mainstem.wire.amqp import properties as props
 from mainstem.wire.amqp.dead import deaths
 
@@ -220,9 +221,10 @@ class RedriveCalls:
         if ask.as_published or ask.to_exchange is not None:
             exchange = exchange if ask.to_exchange is None else ask.to_exchange
             raw = headers.get("amqp")
-            table = props.headers(raw) if raw else {}
-            table = {name: one for name, one in table.items() if name not in edit.drop_headers}
-            found = self._queues.route(namespace, exchange, tuple(keys), {**table, **edit.set_headers})
+            labels = props.labels(raw) if raw else Labels({}, {})
+            table = {name: one for name, one in labels.items() if name not in edit.drop_headers}
+            changed = Labels({**table, **edit.set_headers}, labels.properties)
+            found = self._queues.route(namespace, exchange, tuple(keys), changed)
             return Way(found, exchange, keys[0])
         name = ask.to_queue if ask.to_queue is not None else died[0].queue if died else None
         if name is None:

@@ -1,7 +1,8 @@
 """basic.publish: a run of messages for one place is routed once and written straight into the turn's batch.
 
-Messages with a priority, an expiration or headers are looked at one by one. A message that must be seen to
-arrive (mandatory) and reaches no queue goes back before it is confirmed; any message is confirmed.
+Messages with a priority, an expiration or headers are looked at one by one, and so are all for an exchange
+that picks a queue for each. A message that must be seen to arrive (mandatory) and reaches no queue goes back
+before it is confirmed; any message is confirmed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mainstem.fronts.amqp.codes import NO_ROUTE, as_amqp, not_implemented, preco
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
 from mainstem.fronts.amqp.topics import publish_to_topic
 from mainstem.model.errors import UnknownExchange
+from mainstem.model.labels import Labels
 from mainstem.model.record import Headers
 from mainstem.wire.amqp import properties as props
 from mainstem.wire.amqp.deliver import encode_return
@@ -60,10 +62,16 @@ class One(NamedTuple):
 
 # Publishers say the same over and over. Only short ones are remembered: these are as large as a client likes.
 _remembered = lru_cache(4096)(props.read)
+_remembered_labels = lru_cache(4096)(props.labels)
 
 
 def _read(raw: bytes) -> props.Wanted:
     return _remembered(raw) if len(raw) <= _SHORT else props.read(raw)
+
+
+def _labels(raw: bytes) -> Labels:
+    """To be looked at only: others with the same properties have the same."""
+    return _remembered_labels(raw) if len(raw) <= _SHORT else props.labels(raw)
 
 
 def publish(channel: Channel, run: Publishes) -> None:
@@ -86,7 +94,8 @@ def publish(channel: Channel, run: Publishes) -> None:
     channel.is_ahead = True
     if spec.internal:
         raise refused(f"cannot publish to internal {session.resource('exchange', exchange)}")
-    if plain and (exchange or not run.key.startswith(PREFIX)):
+    alike = plain and not session.namespace.router.picks_each(exchange)
+    if alike and (exchange or not run.key.startswith(PREFIX)):
         _publish_plain(channel, run, exchange)
     else:
         for index in range(run.count):
@@ -156,10 +165,8 @@ def _publish_one(channel: Channel, run: Publishes, index: int, spec: ExchangeSpe
     if delay_ms > 0:
         _hold_back(channel, one, session.broker.clock.now_ms() + min(delay_ms, LONGEST_DELAY_MS))
         return
-    table = None
-    if wanted.headers and session.namespace.router.depends_on_headers(spec.name):
-        table = props.headers(raw)
-    route = session.queues.route(session.namespace, spec.name, keys, table)
+    labels = _labels(raw) if session.namespace.router.depends_on_headers(spec.name) else None
+    route = session.queues.route(session.namespace, spec.name, keys, labels)
     if not route.queues:
         if (spec.name or not publish_to_topic(channel, run, index, index + 1)) and run.mandatory:
             _send_back(channel, run, index)

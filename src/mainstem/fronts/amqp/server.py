@@ -16,7 +16,7 @@ from mainstem.net.guests import Guests
 from mainstem.net.tls_gate import TlsGate
 from mainstem.wire.amqp.convert import AMQP
 from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.properties import headers, priority
+from mainstem.wire.amqp.properties import labels, priority
 
 events = get_log(__name__)
 
@@ -52,7 +52,7 @@ class AmqpServer:
         self._loop = asyncio.get_running_loop()
         queues = listener.broker.queues
         queues.on_blocked.append(self._alarm)
-        queues.header_readers[AMQP] = headers
+        queues.header_readers[AMQP] = labels
         queues.priority_readers[AMQP] = priority
         gauge = listener.broker.meters.gauge("mainstem_amqp_connections", "Open connections", "listener")
         gauge.at(listener.name).read = lambda: len(self._connections)

@@ -2,7 +2,8 @@
 
 A binding's key is its weight: with twice the weight it gets twice the share. A binding that comes or goes
 moves few keys, and where a key leads depends on the bindings alone, not on the order in which they came:
-so it is the same after a start.
+so it is the same after a start. The exchange's arguments may name a header or a property to go by in place of
+the key; messages without it are all alike.
 
 The bindings are the leaves of a tree: digits of a hash of the binding say where. At every node each child
 draws a lot from the message's key, weighted by all that is below it, and the lowest lot wins (rendezvous
@@ -18,9 +19,13 @@ from math import log
 
 from mainstem.kernel.routing.binding import Binding
 from mainstem.model.errors import InvalidRequest
+from mainstem.model.labels import Labels
 
 MAX_WEIGHT = 1_000_000
-HASH_HEADER = "hash-header"  # the argument that names the header to go by, instead of the key
+# The arguments that name what to go by, instead of the key.
+HASH_HEADER = "hash-header"
+HASH_PROPERTY = "hash-property"
+PROPERTIES = ("correlation_id", "message_id", "timestamp")
 
 _BITS = 5  # of a hash per level: 32 children at most
 _DIGIT = (1 << _BITS) - 1
@@ -61,22 +66,25 @@ class Branch:
 
 
 class ConsistentHash:
-    __slots__ = ("_header", "_root")
+    __slots__ = ("_header", "_property", "_root")
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
-        header = arguments.get(HASH_HEADER)
-        if isinstance(header, bytes):
-            header = header.decode("utf-8", "replace")
-        if header is not None and not isinstance(header, str):
-            raise InvalidRequest(f"{HASH_HEADER} names a header, and is not {header!r}")
-        if "hash-property" in arguments:
-            raise InvalidRequest(f"a consistent-hash exchange goes by the key or by {HASH_HEADER} only")
-        self._header = header or None
+        self._header = named(arguments, HASH_HEADER) or None
+        self._property = named(arguments, HASH_PROPERTY)
+        if self._property is not None:
+            if self._header is not None:
+                raise InvalidRequest(f"{HASH_HEADER} and {HASH_PROPERTY} are mutually exclusive")
+            if self._property not in PROPERTIES:
+                raise InvalidRequest(f"Unsupported property: {self._property}")
         self._root = Branch()
 
     @property
     def varies(self) -> bool:
-        return self._header is not None
+        return self._header is not None or self._property is not None
+
+    @property
+    def varies_bare(self) -> bool:
+        return self._property is not None
 
     def check(self, binding: Binding) -> None:
         weight_of(binding)
@@ -147,6 +155,9 @@ class ConsistentHash:
         return there.bindings[:1]
 
     def _text(self, keys: Sequence[str], headers: Mapping[str, object]) -> str:
+        if self._property is not None:
+            # Of a message without it nothing is said, as of one without the header below.
+            return headers.properties.get(self._property, "") if isinstance(headers, Labels) else ""
         if self._header is None:
             return keys[0] if keys else ""
         value = headers.get(self._header)
@@ -162,6 +173,16 @@ class ConsistentHash:
                 yield from there.bindings
             else:
                 todo.extend(there.children.values())
+
+
+def named(arguments: Mapping[str, object], argument: str) -> str | None:
+    """The name that is an argument's value."""
+    value = arguments.get(argument)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if value is not None and not isinstance(value, str):
+        raise InvalidRequest(f"{argument} is a name, and not {value!r}")
+    return value
 
 
 def lonely_leaf(branch: Branch) -> Branch | Leaf | None:

@@ -38,6 +38,7 @@ class Wanted(NamedTuple):
 class Headers:
     __slots__ = ("_always", "_asked", "_by_header", "_never")
     varies: ClassVar[bool] = True
+    varies_bare: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._by_header = MultiMap[Header, Wanted]()

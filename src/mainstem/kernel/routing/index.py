@@ -16,6 +16,10 @@ class Index(Protocol):
     def varies(self) -> bool:
         """The answer depends on more than the keys, so it must not be kept by key."""
 
+    @property
+    def varies_bare(self) -> bool:
+        """Even among messages that have no headers."""
+
     def check(self, binding: Binding) -> None:
         """InvalidRequest if this kind of exchange cannot have such a binding."""
 
@@ -34,6 +38,7 @@ class Direct:
 
     __slots__ = ("_by_key",)
     varies: ClassVar[bool] = False
+    varies_bare: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._by_key = MultiMap[str, Binding]()
@@ -60,6 +65,7 @@ class Fanout:
 
     __slots__ = ("_bindings",)
     varies: ClassVar[bool] = False
+    varies_bare: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._bindings: dict[Binding, None] = {}

@@ -14,6 +14,7 @@ class RandomPick:
 
     __slots__ = ("_bindings", "_picks", "_places")
     varies: ClassVar[bool] = True
+    varies_bare: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._bindings: list[Binding] = []

@@ -6,7 +6,7 @@ that writes first and applies later asks `check_exchange` and `check_binding` be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mainstem.kernel.routing.binding import EXCHANGE, NO_ARGUMENTS, QUEUE, Arguments, Binding, Target
@@ -36,6 +36,7 @@ class Router:
         self._to_queue = MultiMap[str, Binding]()
         self._to_exchange = MultiMap[str, Binding]()
         self._varying: frozenset[str] | None = None  # found out when asked for
+        self._varying_bare: frozenset[str] | None = None
         self.version = 0
 
     # --- exchanges -----------------------------------------------------------------------------
@@ -159,13 +160,16 @@ class Router:
     def route(
         self, exchange: str, keys: Sequence[str], headers: Mapping[str, object] | None = None
     ) -> frozenset[str]:
-        """Each queue once, however many ways lead there; UnknownExchange only for the first exchange."""
+        """Each queue once, however many ways lead there; UnknownExchange only for the first exchange.
+
+        `headers` are Labels where an exchange may have to go by a property.
+        """
         if exchange != DEFAULT:
             self._exchange(exchange)
         queues: set[str] = set()
         seen, todo = {exchange}, [exchange]
         while todo:
-            for kind, name in self._next(todo.pop(), keys, headers or {}):
+            for kind, name in self._next(todo.pop(), keys, {} if headers is None else headers):
                 if kind == QUEUE:
                     queues.add(name)
                 elif name not in seen:
@@ -187,12 +191,22 @@ class Router:
     def depends_on_headers(self, exchange: str) -> bool:
         """Then an answer holds for this one message only, and may not be kept by its keys."""
         if self._varying is None:
-            self._varying = self._find_varying()
+            self._varying = self._leading_to(
+                name for name, one in self._exchanges.items() if one.index.varies
+            )
         return exchange in self._varying
 
-    def _find_varying(self) -> frozenset[str]:
-        """The exchanges whose own answer varies, and all that lead to one of them."""
-        todo = [name for name, exchange in self._exchanges.items() if exchange.index.varies]
+    def picks_each(self, exchange: str) -> bool:
+        """Then even messages without headers, and with the same keys, go different ways."""
+        if self._varying_bare is None:
+            self._varying_bare = self._leading_to(
+                name for name, one in self._exchanges.items() if one.index.varies_bare
+            )
+        return exchange in self._varying_bare
+
+    def _leading_to(self, names: Iterable[str]) -> frozenset[str]:
+        """These exchanges, and all that lead to one of them."""
+        todo = list(names)
         found = set(todo)
         falling_back = MultiMap[str, str]()
         for name, exchange in self._exchanges.items():
@@ -220,4 +234,4 @@ class Router:
     def _changed(self, target_kind: str) -> None:
         self.version += 1
         if target_kind == EXCHANGE:
-            self._varying = None
+            self._varying = self._varying_bare = None

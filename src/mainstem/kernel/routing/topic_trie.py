@@ -81,6 +81,7 @@ class LoopingNode(Node):
 class Topic:
     __slots__ = ("_by_key", "_root")
     varies: ClassVar[bool] = False
+    varies_bare: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._by_key = MultiMap[str, Binding]()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pamqp import commands
 
+from mainstem.model.labels import Labels
 from mainstem.wire.amqp import tables
 from mainstem.wire.amqp.errors import AmqpError
 from mainstem.wire.amqp.tables import Value
@@ -57,7 +58,6 @@ class Wanted(NamedTuple):
     delay_ms: int | None  # header x-delay
     cc: tuple[str, ...]
     bcc: tuple[str, ...]
-    headers: bool  # there is a table of headers
 
 
 def fields(raw: bytes) -> dict[int, bytes]:
@@ -115,7 +115,6 @@ def read(raw: bytes) -> Wanted:
         delay_ms=delay_ms,
         cc=cc,
         bcc=bcc,
-        headers=HEADERS in found,
     )
 
 
@@ -129,6 +128,19 @@ def headers(raw: bytes) -> dict[str, object]:
     """The table of headers, decoded; empty if there is none."""
     table = fields(raw).get(HEADERS)
     return {} if table is None else tables.decode(table)
+
+
+def labels(raw: bytes) -> Labels:
+    """The table of headers, decoded, and the properties that an exchange may go by, as text."""
+    found = fields(raw)
+    texts = {
+        name: found[flag][1:].decode("utf-8", "surrogateescape")
+        for name, flag in (("correlation_id", CORRELATION_ID), ("message_id", MESSAGE_ID))
+        if flag in found
+    }
+    if TIMESTAMP in found:
+        texts["timestamp"] = str(int.from_bytes(found[TIMESTAMP], "big"))
+    return Labels(tables.decode(found[HEADERS]) if HEADERS in found else {}, texts)
 
 
 def patch(

@@ -18,7 +18,9 @@ from mainstem.fronts.amqp.handlers.kind import (
 )
 from mainstem.model.errors import MainstemError, UnknownExchange
 
-KINDS = frozenset({"direct", "fanout", "topic", "headers", "x-consistent-hash", "x-delayed-message"})
+KINDS = frozenset(
+    {"direct", "fanout", "topic", "headers", "x-consistent-hash", "x-local-random", "x-delayed-message"}
+)
 
 
 async def declare(channel: Channel, method: commands.Exchange.Declare) -> Reply:
