@@ -370,6 +370,88 @@ def test_a_quorum_queue_counts_failed_deliveries(connection, channel):
     assert (again.body, again.again, again.properties.headers["x-delivery-count"]) == ("a", True, 2)
 
 
+def counts(delivery):
+    """How often it came back, and how often it failed; None: it is not told."""
+    headers = delivery.properties.headers or {}
+    return headers.get("x-acquired-count"), headers.get("x-delivery-count")
+
+
+def test_a_quorum_queue_tells_messages_given_back_from_messages_that_failed(channel):
+    queue = declare(channel, x_queue_type="quorum")
+    put(channel, queue, "m")
+    first = must_get(channel, queue, ack=False)
+    assert (first.again, counts(first)) == (False, (None, None))
+    channel.basic_nack(first.tag, requeue=True)
+    second = must_get(channel, queue, ack=False)
+    assert (second.again, counts(second)) == (True, (1, None))
+    channel.basic_reject(second.tag, requeue=True)
+    third = must_get(channel, queue, ack=False)
+    assert (third.again, counts(third)) == (True, (2, 1))
+    channel.basic_recover(requeue=True)
+    fourth = must_get(channel, queue, ack=False)
+    assert (fourth.again, counts(fourth)) == (True, (3, 1))
+    channel.basic_ack(fourth.tag)
+
+
+def test_a_quorum_queue_tells_consumers_how_often_each_message_came_back(connection, channel):
+    queue = declare(channel, x_queue_type="quorum")
+    put(channel, queue, "a", "b", "c")
+    inbox = Inbox(connection.channel(), queue)
+    a, b, _ = inbox.take(3)
+    inbox.channel.basic_reject(a.tag, requeue=True)
+    (again,) = inbox.take(1)
+    assert (again.body, counts(again)) == ("a", (1, 1))
+    inbox.channel.basic_nack(b.tag, requeue=True)
+    (again,) = inbox.take(1)
+    assert (again.body, counts(again)) == ("b", (1, None))
+    inbox.channel.close()  # with all three in its hands: for each of them a failure
+    found = {one.body: counts(one) for one in (must_get(channel, queue) for _ in range(3))}
+    assert found == {"a": (2, 2), "b": (2, 1), "c": (1, 1)}
+
+
+def test_a_lost_connection_is_a_failed_delivery_for_a_quorum_queue(address, channel):
+    queue = declare(channel, x_queue_type="quorum")
+    put(channel, queue, "m")
+    with Raw(address) as raw:
+        raw.open()
+        raw.open_channel(1)
+        assert isinstance(raw.ask(commands.Basic.Get(queue=queue, no_ack=False)), commands.Basic.GetOk)
+    again = must_get(channel, queue)
+    assert (again.again, counts(again)) == (True, (1, 1))
+
+
+def test_a_quorum_queue_takes_messages_back_for_ever_unless_they_fail(channel):
+    queue = declare(channel, x_queue_type="quorum", x_delivery_limit=2)
+    put(channel, queue, "m")
+    for times in range(6):
+        found = must_get(channel, queue, ack=False)
+        assert counts(found) == (times or None, None)
+        channel.basic_nack(found.tag, requeue=True)
+    for _ in range(3):
+        channel.basic_reject(must_get(channel, queue, ack=False).tag, requeue=True)
+    assert ready(channel, queue) == 0
+
+
+def test_a_transaction_counts_what_failed_when_it_is_committed(connection, channel):
+    queue = declare(channel, x_queue_type="quorum")
+    put(channel, queue, "m")
+    taker = connection.channel()
+    taker.tx_select()
+    taker.basic_reject(must_get(taker, queue, ack=False).tag, requeue=True)
+    taker.tx_commit()
+    again = must_get(channel, queue, ack=False)
+    assert counts(again) == (1, 1)
+    channel.basic_ack(again.tag)
+
+
+def test_a_classic_queue_counts_nothing(channel):
+    queue = declare(channel)
+    put(channel, queue, "m")
+    channel.basic_reject(must_get(channel, queue, ack=False).tag, requeue=True)
+    again = must_get(channel, queue)
+    assert (again.again, counts(again)) == (True, (None, None))
+
+
 @pytest.mark.parametrize("flags", [{"durable": False}, {"durable": True, "exclusive": True}])
 def test_a_quorum_queue_is_durable_and_shared(channel, flags):
     with channel_refused(406, "PRECONDITION_FAILED - invalid property "):

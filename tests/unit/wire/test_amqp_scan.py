@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from pamqp import commands, frame
 
 from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.scan import ACK, DROP, REQUEUE, Acks, Method, Publishes, Refused
+from mainstem.wire.amqp.scan import ACK, DROP, FAIL, REQUEUE, Acks, Method, Publishes, Refused
 
 HEARTBEAT = raw_frame(8, 0, b"")
 OPEN = frame.marshal(commands.Channel.Open(), 3)
@@ -166,8 +166,19 @@ def test_acks_that_do_not_follow_each_other_are_told_apart():
         Acks(1, 12, 13, False, REQUEUE),
         Acks(1, 14, 14, False, DROP),
         Acks(1, 15, 15, False, DROP),
-        Acks(1, 16, 16, False, REQUEUE),
+        Acks(1, 16, 16, False, FAIL),
         Acks(1, 0, 0, True, ACK),
+    ]
+
+
+def test_a_nack_and_a_reject_that_requeue_are_not_one_event():
+    _used, events = scan_all(nack(1) + reject(2) + reject(3) + nack(4) + reject(5, requeue=False) + nack(6))
+    assert [(one.first, one.last, one.kind) for one in events] == [
+        (1, 1, REQUEUE),
+        (2, 3, FAIL),
+        (4, 4, REQUEUE),
+        (5, 5, DROP),
+        (6, 6, REQUEUE),
     ]
 
 

@@ -108,7 +108,7 @@ class DeadLetters:
                 await asyncio.sleep(PATIENCE_S)
             except Exception as error:  # a bug, or a disk that cannot be read: the others go on
                 events.error("a dead letter could not be moved", queue=grave.queue.name, error=error)
-                back = partial(grave.queue.give_back, grave.lane.index, grave.first, grave.stop, failed=False)
+                back = partial(grave.queue.put_back, grave.lane.index, grave.first, grave.stop)
                 # Not at once: one that has expired would be here again in no time.
                 asyncio.get_running_loop().call_later(PATIENCE_S, back)
         self._loaded, self._loaded_of = [], None

@@ -387,7 +387,10 @@ class Queue:
             self._host.acked(held, first, stop)
 
     def give_back(self, lane: int, first: int, stop: int, failed: bool = True) -> None:
-        """To their old places, ahead of newer ones; those that came back too often are buried."""
+        """By who had them, to their old places, ahead of newer ones.
+
+        Those whose delivery failed too often are buried. Without having failed they may come back for ever.
+        """
         held = self.lanes[lane]
         limit = self.options.delivery_limit
         if failed and limit is not None:
@@ -399,7 +402,12 @@ class Queue:
         elif failed and self.options.kind == "quorum":
             self._count_failed(held, first, stop)
         else:  # who has no limit, and does not tell, need not count
-            held.state.give_back(first, stop, failed=False)
+            held.state.give_back(first, stop, failed=False, released=self.options.kind == "quorum")
+        self.wake()
+
+    def put_back(self, lane: int, first: int, stop: int) -> None:
+        """As if they had not been taken: nobody got them."""
+        self.lanes[lane].state.give_back(first, stop, failed=False)
         self.wake()
 
     def _count_failed(self, lane: QueueLane, first: int, stop: int) -> None:

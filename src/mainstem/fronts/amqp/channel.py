@@ -12,7 +12,7 @@ from mainstem.fronts.amqp.codes import PRECONDITION_FAILED
 from mainstem.fronts.amqp.unacked import Held, Reader, Unacked, stretches
 from mainstem.wire.amqp.deliver import Deliveries
 from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.events import ACK, DROP, Acks
+from mainstem.wire.amqp.events import ACK, DROP, FAIL, Acks
 
 if TYPE_CHECKING:
     from mainstem.fronts.amqp.connection import Connection
@@ -96,7 +96,7 @@ class Channel:
             elif kind == DROP:
                 queue.reject(lane, first, stop)
             else:
-                queue.give_back(lane, first, stop)
+                queue.give_back(lane, first, stop, failed=kind == FAIL)
         self.release(taken)
 
     def release(self, taken: list[Held]) -> None:
@@ -147,7 +147,7 @@ class Channel:
         return session.topology.queue(session.namespace, name, self.connection)
 
     def close(self) -> None:
-        """Consumers go; what was delivered and not acknowledged comes back to its queues."""
+        """Consumers go; what was delivered and not acknowledged comes back to its queues, as failed."""
         self.stop_replies()
         consumers, self.consumers = list(self.consumers.values()), {}
         for consumer in consumers:

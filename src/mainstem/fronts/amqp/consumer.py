@@ -85,10 +85,10 @@ class Consumer:
         connection.outbox.flush_soon()
 
     def _encode_counted(self, queue: Queue, found: Found, tag: int) -> int:
-        """With the number of deliveries that failed before."""
-        out, lane = self.channel.connection.outbox.out, queue.lanes[found.lane].state
+        """With how often they came back."""
+        out = self.channel.connection.outbox.out
         for index in range(found.count):
-            extra = {"x-delivery-count": lane.attempts(found.first + index)}
+            extra = counts_of(queue, found.lane, found.first + index)
             self._deliveries.encode_one(out, tag + index, True, found.batch, found.at + index, extra)
         return tag + found.count
 
@@ -101,7 +101,7 @@ class Consumer:
             if count:
                 kept.append(replace(one, count=count))
             if count < one.count:
-                queue.give_back(one.lane, one.first + count, one.first + one.count, failed=False)
+                queue.put_back(one.lane, one.first + count, one.first + one.count)
         return kept
 
     def settled(self, count: int) -> None:

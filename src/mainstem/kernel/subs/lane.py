@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 class Lane:
-    __slots__ = ("_again_below", "_ahead", "_attempts", "_held", "_next", "_returned", "end")
+    __slots__ = ("_again_below", "_ahead", "_attempts", "_held", "_next", "_released", "_returned", "end")
 
     def __init__(self, floor: int = 0, end: int = 0) -> None:
         self.end = max(floor, end)  # all below may be delivered
@@ -44,6 +44,7 @@ class Lane:
             floor  # those below may have been delivered by an earlier process, or before a seek
         )
         self._attempts: Attempts | None = None  # most lanes have none
+        self._released: Attempts | None = None  # how often given back without having failed
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -71,6 +72,10 @@ class Lane:
     def attempts(self, offset: int) -> int:
         """How many deliveries of it failed so far."""
         return self._attempts.of(offset) if self._attempts else 0
+
+    def acquired(self, offset: int) -> int:
+        """How often somebody had it and gave it back, of which is known; failed deliveries too."""
+        return self.attempts(offset) + (self._released.of(offset) if self._released else 0)
 
     def failed(self) -> list[tuple[int, int, int]]:
         """The attempts of all that have any, as (first, stop, attempts), for a snapshot."""
@@ -167,16 +172,25 @@ class Lane:
                 self._move_next(stop)
         if self._attempts:
             self._attempts.forget(first, stop)
+        if self._released:
+            self._released.forget(first, stop)
         return acked
 
-    def give_back(self, first: int, stop: int, failed: bool = True) -> int:
-        """Those in flight are ready again, at their old place. Returns how many were in flight."""
+    def give_back(self, first: int, stop: int, failed: bool = True, released: bool = False) -> int:
+        """Those in flight are ready again, at their old place. Returns how many were in flight.
+
+        It is counted for each of them that its delivery `failed`, or that it was `released`, which may happen
+        any number of times.
+        """
         given = 0
         for piece_first, piece_stop in self._held.within(first, stop):
             given += self._returned.add(piece_first, piece_stop)
             if failed:
                 self._attempts = self._attempts or Attempts()
                 self._attempts.failed(piece_first, piece_stop)
+            elif released:
+                self._released = self._released or Attempts()
+                self._released.failed(piece_first, piece_stop)
         self._held.remove(first, stop)
         return given
 
@@ -225,7 +239,7 @@ class Lane:
         self._held.clear()
         self._returned.clear()
         self._ahead.clear()
-        self._attempts = None
+        self._attempts = self._released = None
 
     def _move_next(self, to: int) -> None:
         """Move `next`, and on over what was acked ahead from there."""

@@ -10,7 +10,8 @@ from mainstem.wire.amqp.errors import AmqpError
 # Kinds of answers to deliveries.
 ACK = 1
 DROP = 2  # rejected or nacked, not to be queued again
-REQUEUE = 3
+REQUEUE = 3  # nacked, to be queued again: given back as it was
+FAIL = 4  # rejected, to be queued again: a delivery that failed
 
 # Property flags that a broker has to look at, message by message: headers, priority, expiration.
 LOOK = 0x2000 | 0x0800 | 0x0100
@@ -30,7 +31,7 @@ class Acks(NamedTuple):
     first: int
     last: int
     multiple: bool
-    kind: int  # ACK, DROP, REQUEUE
+    kind: int  # ACK, DROP, REQUEUE, FAIL
 
 
 class Method(NamedTuple):

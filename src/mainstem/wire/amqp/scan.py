@@ -22,13 +22,25 @@ from struct import Struct
 
 from mainstem.wire.amqp.aside import Aside
 from mainstem.wire.amqp.errors import AmqpError
-from mainstem.wire.amqp.events import ACK, DROP, LOOK, REQUEUE, Acks, Event, Method, Publishes, Refused
+from mainstem.wire.amqp.events import (
+    ACK,
+    DROP,
+    FAIL,
+    LOOK,
+    REQUEUE,
+    Acks,
+    Event,
+    Method,
+    Publishes,
+    Refused,
+)
 from mainstem.wire.amqp.records import encode_record, encode_records
 
 # What a front needs of messages that come, in one place.
 __all__ = (
     "ACK",
     "DROP",
+    "FAIL",
     "REQUEUE",
     "Acks",
     "Event",
@@ -279,8 +291,10 @@ def _answers(buffer: bytearray, at: int, end: int, events: list[Event]) -> int:
     first, bits = _u64(buffer, at + 11), buffer[at + 19]
     multiple = index != _REJECT and bits & 1 != 0
     kind = ACK
-    if index != _ACK:
-        kind = REQUEUE if bits & (1 if index == _REJECT else 2) else DROP
+    if index == _NACK:
+        kind = REQUEUE if bits & 2 else DROP
+    elif index == _REJECT:
+        kind = FAIL if bits & 1 else DROP
     last = first
     if _COMPILED:
         start = at

@@ -10,7 +10,7 @@ from mainstem.broker.partition import Partition
 from mainstem.fronts.amqp.arguments import consumer_priority, stream_offset
 from mainstem.fronts.amqp.channel import Channel
 from mainstem.fronts.amqp.codes import as_amqp, not_allowed, not_implemented, precondition, refused
-from mainstem.fronts.amqp.consumer import Consumer
+from mainstem.fronts.amqp.consumer import Consumer, counts_of
 from mainstem.fronts.amqp.handlers.kind import Handler, Reply, expand, stream_of
 from mainstem.fronts.amqp.handlers.queue import new_name
 from mainstem.fronts.amqp.replies import PREFIX, REPLY_TO
@@ -138,11 +138,10 @@ async def get(channel: Channel, method: commands.Basic.Get) -> Reply:
     if found is None:
         return commands.Basic.GetEmpty()
     if channel.is_closing or not channel.connection.has_open(channel):
-        queue.give_back(found.lane, found.first, found.first + 1, failed=False)
+        queue.put_back(found.lane, found.first, found.first + 1)
         return None
-    extra = {}
-    if found.again and queue.spec.options.kind == "quorum":
-        extra["x-delivery-count"] = queue.lanes[found.lane].state.attempts(found.first)
+    counted = found.again and queue.spec.options.kind == "quorum"
+    extra = counts_of(queue, found.lane, found.first) if counted else {}
     place = GetOk(channel.number, session.frame_max, channel.next_tag, found.again, queue.ready)
     encode_get_ok(channel.connection.outbox.out, place, found.batch, found.at, extra)
     if method.no_ack:
