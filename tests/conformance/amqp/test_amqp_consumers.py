@@ -34,6 +34,17 @@ def test_a_consumer_is_told_when_its_queue_is_deleted(connection, channel):
     assert consumer.is_open
 
 
+def test_who_deletes_its_own_queue_is_answered_before_its_consumers_are_cancelled(raw, channel):
+    queue = declare(channel)
+    for tag in ("one", "two"):
+        raw.ask(commands.Basic.Consume(queue=queue, consumer_tag=tag))
+    raw.send(commands.Queue.Delete(queue=queue))
+    came = [raw.receive() for _ in range(3)]
+    assert [one.name for one in came] == ["Queue.DeleteOk", "Basic.Cancel", "Basic.Cancel"]
+    assert {one.consumer_tag for one in came[1:]} == {"one", "two"}
+    assert raw.ask(commands.Basic.Qos(prefetch_count=1)).name == "Basic.QosOk"
+
+
 def test_a_client_that_knows_no_cancellations_is_not_told(address, channel):
     queue = declare(channel)
     with Raw(address) as raw:

@@ -11,12 +11,13 @@ from amqp_kit import (
     channel_refused,
     connected,
     declare,
+    everything,
     must_get,
     new_name,
     put,
 )
 from amqp_raw import BODY, CAPABILITIES, FRAME_HEAD, HEADER, METHOD, Raw
-from pamqp import commands, header
+from pamqp import body, commands, frame, header
 
 NOTHING = struct.pack(">HHQH", 60, 0, 0, 0)
 
@@ -363,6 +364,23 @@ def test_heartbeats_come_and_silence_ends_the_connection(address):
         assert (kind, channel, size) == (8, 0, 0)
         raw.exactly(1)
         assert raw.hangs_up()
+
+
+def test_a_goodbye_is_answered_though_much_comes_behind_it(address, channel):
+    """Clients that write for each channel by itself do that: their goodbye overtakes what they published."""
+    queue = declare(channel)
+    one = frame.marshal(commands.Basic.Publish(routing_key=queue), 1)
+    one += frame.marshal(header.ContentHeader(0, 100, commands.Basic.Properties()), 1)
+    one += frame.marshal(body.ContentBody(b"x" * 100), 1)
+    with Raw(address) as raw:
+        raw.open()
+        raw.open_channel(1)
+        raw.publish("", queue, b"before")
+        raw.send(commands.Connection.Close(200, "bye", 0, 0), channel=0)
+        for _ in range(200):
+            raw.write(one * 100)
+        assert raw.receive(0).name == "Connection.CloseOk"
+    assert everything(channel, queue) == ["before"]
 
 
 def test_a_client_says_goodbye(address):

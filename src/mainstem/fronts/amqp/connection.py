@@ -91,13 +91,14 @@ class Connection(asyncio.BufferedProtocol):
         self._events: list[Event] = []
         self._at = 0  # the first event that was not handled
         self._waiting = False  # a method waits for its answer
+        self._behind = bytearray()  # frames that come behind that answer
         self._alarmed = False  # it wanted to publish while the broker was short of something
         self._told_blocked = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else
         self._paused_reading = False
         self._reserved = 0
         self._draining = False
-        self._is_deaf = False  # where a frame begins cannot be told any more
+        self._is_deaf = False  # it is the end, or where a frame begins cannot be told any more
         self.outbox = Outbox(server, listener.unsent)
         self.queues = listener.broker.queues
         self.ways = Ways(self.queues, listener.access)
@@ -322,14 +323,15 @@ class Connection(asyncio.BufferedProtocol):
             events.error("a method failed", peer=self.peer, method=method.name, error=error)
             self._refuse(number, _of_method(AmqpError(INTERNAL_ERROR, "see the broker's log"), method))
         self._waiting = False
+        if self._behind and self.state != "closing":
+            self.outbox.out += self._behind
+            self._behind.clear()
         if self.is_closed:
             # What it made after the connection was lost goes, too.
             await self.session.topology.owner_gone(self)
             return
         if isinstance(method, commands.Connection.Close):
-            self.outbox.flush()
-            self.close()
-            return
+            self._part()
         self._work()
 
     # --- channels --------------------------------------------------------------------------------
@@ -429,6 +431,20 @@ class Connection(asyncio.BufferedProtocol):
         await self.session.topology.owner_gone(self)
         await self.session.queues.acks.on_disk()
 
+    def _part(self) -> None:
+        """The goodbye is answered, and nothing else follows: the client hangs up, or the server's watch does.
+
+        Whatever the client has sent after its goodbye is read all the same: to close a socket before would
+        break off the connection, and the answer might never arrive.
+        """
+        self.outbox.flush()
+        self.state, self._is_deaf = "closing", True
+        self.opened_at = self._server.now()  # of its end
+        self._events, self._at = [], 0
+        self.outbox.close()
+        if self._transport.can_write_eof():  # not through TLS
+            self._transport.write_eof()
+
     def abort(self, why: str) -> None:
         """Without a word to the client."""
         if not self.is_closed:
@@ -456,6 +472,13 @@ class Connection(asyncio.BufferedProtocol):
     def send(self, number: int, frame: base.Frame) -> None:
         append(self.outbox.out, number, frame)
         self.outbox.flush_soon()
+
+    def send_behind(self, number: int, frame: base.Frame) -> None:
+        """Not before the answer that is waited for: this may be a consequence of what was asked."""
+        if self._waiting and self.state != "closing":
+            append(self._behind, number, frame)
+        else:
+            self.send(number, frame)
 
     def spawn(self, work: Awaitable[None]) -> None:
         self._server.spawn(work)

@@ -127,4 +127,12 @@ class Consumer:
         channel = self.channel
         channel.consumers.pop(self.tag, None)
         if channel.connection.session.can("consumer_cancel_notify"):
-            channel.send(commands.Basic.Cancel(self.tag, True))
+            channel.connection.send_behind(channel.number, commands.Basic.Cancel(self.tag, True))
+
+
+def counts_of(queue: Queue, lane: int, offset: int) -> dict[str, int]:
+    """The headers in which a quorum queue tells how often a message came back, and how often it failed."""
+    state = queue.lanes[lane].state
+    acquired, failed = state.acquired(offset), state.attempts(offset)
+    found = {"x-acquired-count": acquired} if acquired else {}
+    return {**found, "x-delivery-count": failed} if failed else found

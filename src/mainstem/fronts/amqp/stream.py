@@ -104,7 +104,7 @@ class StreamConsumer:
         self.stop()
         self.channel.consumers.pop(self.tag, None)
         if self.channel.connection.session.can("consumer_cancel_notify"):
-            self.channel.send(commands.Basic.Cancel(self.tag, True))
+            self.channel.connection.send_behind(self.channel.number, commands.Basic.Cancel(self.tag, True))
 
     # --- as queues have it: deliveries that are held end here ------------------------------------
 
