@@ -7,7 +7,10 @@ from pathlib import Path
 from queue_kit import Eager, declare, eventually, publish, run, take_all
 
 from mainstem.broker.queues import Namespace, Queue, Queues, Target
+from mainstem.broker.queues.opened import open_written
 from mainstem.broker.queues.shelf import LEAST_READ_BYTES, MOST_READ_BYTES, Shelf
+from mainstem.model import record_loop
+from mainstem.model.batch import BATCH_OVERHEAD
 
 
 class Book:
@@ -17,7 +20,7 @@ class Book:
         self.shelf = shelf
         self.forgotten = 0
 
-    def forget(self) -> None:
+    def make_room(self) -> None:
         self.forgotten += 1
         self.shelf.remove(self)
 
@@ -49,14 +52,38 @@ def test_many_are_let_go_at_once() -> None:
     assert all(book.forgotten == 1 for book in books)
 
 
-def test_the_fuller_the_shelf_the_less_is_read_ahead() -> None:
-    shelf = Shelf(16 << 20)
+def test_the_fuller_the_shelf_the_less_is_read_at_first() -> None:
+    shelf = Shelf(64 << 20)
     reads = []
-    for size in (0, 8 << 20, 12 << 20, 15 << 20, 16 << 20):
+    for size in (0, 32 << 20, 48 << 20, 60 << 20, 64 << 20):
         shelf.put(Book(shelf), size - shelf.bytes)
         reads.append(shelf.read_bytes)
     assert reads == sorted(reads, reverse=True)
     assert (reads[0], reads[-1]) == (MOST_READ_BYTES, LEAST_READ_BYTES)
+
+
+def test_a_part_of_an_opened_batch_is_a_batch_of_the_same_messages() -> None:
+    out = bytearray(BATCH_OVERHEAD)
+    for number in range(50):
+        headers = record_loop.encode_headers((("number", b"%d" % number),))
+        key = None if number % 3 else b"k%d" % number
+        record_loop.append_record(out, number, number, key, b"v" * number, headers)
+    whole = open_written(out, 1000, 50, 5000)
+    for first, most_bytes in ((1000, 1), (1000, 1 << 20), (1017, 3000), (1049, 1)):
+        part = whole.part(first, most_bytes)
+        assert part.base_offset == first
+        assert part.stop - first == len(part.spans) >= 1
+        assert part.kept_bytes <= most_bytes or len(part.spans) == 1
+        for index, span in enumerate(part.spans):
+            other = whole.spans[first - 1000 + index]
+            assert part.data[span[0] : span[1]] == whole.data[other[0] : other[1]]
+            assert (span[3], span[2], span[5], span[7]) == (index, other[2], other[5], other[7])
+            assert (
+                part.data[span[4] : span[4] + max(span[5], 0)] == whole.data[other[4] :][: max(other[5], 0)]
+            )
+            assert part.data[span[6] : span[6] + span[7]] == whole.data[other[6] : other[6] + other[7]]
+            assert part.headers(index) == whole.headers(first - 1000 + index)
+    assert whole.part(1000, 1 << 20).stop == whole.stop
 
 
 # --- with queues over a real log -----------------------------------------------------------------
@@ -79,12 +106,14 @@ def kept(queues: list[Queue]) -> int:
 def test_queues_whose_consumers_take_nothing_keep_no_more_than_the_shelf_holds(tmp_path: Path) -> None:
     async def act(queues: Queues, ns: Namespace) -> None:
         queues.shelf.most_bytes = 400_000
-        found = await filled(queues, ns, 40, 20, 20_000)
+        found = [await declare(queues, ns, f"q{number}") for number in range(40)]
+        for queue in found:
+            await publish(queues, ns, queue.name, b"a" * 30_000, b"b" * 30_000)
         takers = [Eager(1) for _ in found]
         for queue, taker in zip(found, takers, strict=True):
             queue.subscribe(taker)
         for taker in takers:
-            assert await taker.until(1) == [b"0"]
+            assert await taker.until(1) == [b"a" * 30_000]
         assert 0 < kept(found) <= queues.shelf.bytes <= queues.shelf.most_bytes
         assert sum(1 for queue in found if not kept([queue])) >= 20, "most of them had to forget"
 
@@ -109,6 +138,31 @@ def test_a_lane_that_had_to_forget_goes_on_where_it_was(tmp_path: Path) -> None:
             assert not any(again for _, _, again, _ in taker.got)
             queue.ack(0, 0, 30)
             assert (queue.ready, queue.unacked) == (0, 0)
+
+    run(tmp_path, act)
+
+
+def test_lanes_that_are_taken_from_in_turn_come_to_share_the_shelf(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queues.shelf.most_bytes = 2_000_000  # about four of these batches, opened
+        found = [await declare(queues, ns, f"q{number}") for number in range(20)]
+        for queue in found:
+            await publish(queues, ns, queue.name, *(b"%d" % number for number in range(2000)))
+        takers = [Eager(1) for _ in found]
+        for queue, taker in zip(found, takers, strict=True):
+            queue.subscribe(taker)
+        for number in range(1, 40):
+            for queue, taker in zip(found, takers, strict=True):
+                await taker.until(number)
+                taker._credit = 1
+                queue.wake()
+        for taker in takers:
+            assert await taker.until(40) == [b"%d" % number for number in range(40)]
+        assert queues.shelf.bytes <= queues.shelf.most_bytes
+        assert all(kept([queue]) for queue in found), "each has some of its messages at hand"
+        takers[0]._credit = -1
+        found[0].wake()
+        assert await takers[0].until(2000) == [b"%d" % number for number in range(2000)]
 
     run(tmp_path, act)
 

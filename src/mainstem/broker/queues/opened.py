@@ -7,7 +7,7 @@ from collections import deque
 from typing import Protocol
 
 from mainstem.broker.partition import Partition
-from mainstem.broker.queues.shelf import Shelf
+from mainstem.broker.queues.shelf import LEAST_READ_BYTES, MOST_READ_BYTES, Shelf
 from mainstem.kernel.log.log import Log
 from mainstem.model import record_loop
 from mainstem.model.batch import BATCH_OVERHEAD
@@ -21,6 +21,10 @@ MOST_WRITTEN = 4
 MOST_WRITTEN_BYTES = 64 << 10
 # What a span takes in memory: a tuple, and those of its numbers that are not small.
 SPAN_BYTES = 280
+# Less than this, just written, is not worth a word about: a queue takes more by itself.
+LITTLE_BYTES = 4 << 10
+# Small messages, opened, take so many times what they take on disk.
+SWOLLEN = 8
 # A record's header `expires`, as its name is coded in front of its value.
 _EXPIRES = b"\x0eexpires"
 _DEAD = b"\x08dead"
@@ -47,6 +51,18 @@ class OpenBatch:
         opened = OpenBatch(base_offset, self.base_ms, self.data, self.spans, self.expiring)
         opened.kept_bytes = self.kept_bytes // sharing
         return opened
+
+    def part(self, first: int, most_bytes: int) -> OpenBatch:
+        """Message `first` and those behind it that do not take more memory, as a batch of their own."""
+        spans, at = self.spans, first - self.base_offset
+        start, delta, stop = spans[at][0], spans[at][3], at + 1
+        while stop < len(spans) and spans[stop][1] - start + SPAN_BYTES * (stop + 1 - at) <= most_bytes:
+            stop += 1
+        moved: list[Span] = [
+            (a - start, b - start, ms, n - delta, key - start, key_size, value - start, size, headers - start)
+            for a, b, ms, n, key, key_size, value, size, headers in spans[at:stop]
+        ]
+        return OpenBatch(first, self.base_ms, self.data[start : spans[stop - 1][1]], moved, self.expiring)
 
     def headers(self, index: int) -> dict[str, bytes | None]:
         """Of one record; of two with one name the last."""
@@ -97,18 +113,31 @@ class LaneReader:
     """Opens batches of one partition in order; keeps those that are being read.
 
     Where somebody waits for messages, those that were just written need not be read at all. Nothing depends
-    on what is kept: all lanes share a shelf, and any of them may have to forget at any time.
+    on what is kept: all lanes share a shelf, and any of them may have to forget at any time. Who had to
+    forget reads less ahead from then on, and who came to the end of what it read reads more: many that are
+    taken from in turn, a little at a time, come to share the shelf, and who takes in one go is not held up.
     """
 
-    __slots__ = ("_kept", "_kept_bytes", "_partition", "_source", "_written", "_written_bytes")
+    __slots__ = (
+        "_ahead_bytes",
+        "_kept",
+        "_kept_bytes",
+        "_partition",
+        "_shelved",
+        "_source",
+        "_written",
+        "_written_bytes",
+    )
 
     def __init__(self, source: Source, partition: Partition) -> None:
         self._source = source
         self._partition = partition
+        self._ahead_bytes = 0  # to read at once; 0: it was not decided yet
         self._kept: list[OpenBatch] = []
         self._kept_bytes = 0
         self._written: deque[OpenBatch] | None = None
         self._written_bytes = 0
+        self._shelved = False  # the shelf was told how much is kept
 
     @property
     def kept_bytes(self) -> int:
@@ -123,13 +152,18 @@ class LaneReader:
             self._written_bytes -= written.popleft().kept_bytes
         written.append(opened)
         self._written_bytes += opened.kept_bytes
+        if self._shelved or self._written_bytes > LITTLE_BYTES:
+            self._tell_shelf()
+
+    def _tell_shelf(self) -> None:
+        self._shelved = True
         self._source.shelf.put(self, self._kept_bytes + self._written_bytes)
 
     def at(self, offset: int) -> OpenBatch:
         """The batch that holds an offset. Raises WouldBlock when the disk is needed: then `load`."""
         found = self.kept(offset)
         if found is None:
-            self.use(self._read(offset, self._partition.high_watermark, wait=False))
+            self.use(self._read(offset, self._partition.high_watermark, wait=False), offset)
             found = self.kept(offset)
             if found is None:
                 raise AssertionError(f"offset {offset} of {self._partition} is not where the index says")
@@ -156,27 +190,59 @@ class LaneReader:
 
     def _read(self, offset: int, upto: int, *, wait: bool) -> list[OpenBatch]:
         source = self._source
-        batches = source.log.read(self._partition.id, offset, source.shelf.read_bytes, upto, wait=wait)
+        most_bytes = self._ahead_bytes or source.shelf.read_bytes
+        batches = source.log.read(self._partition.id, offset, most_bytes, upto, wait=wait)
         return [open_batch(batch) for batch in batches]
 
-    def use(self, opened: list[OpenBatch]) -> None:
-        self._kept = opened
-        self._kept_bytes = sum(one.kept_bytes for one in opened)
-        self._source.shelf.put(self, self._kept_bytes + self._written_bytes)
+    def use(self, opened: list[OpenBatch], offset: int = 0) -> None:
+        """What was read because this offset was wanted. If it is too much, what lies there is kept."""
+        ahead_bytes = self._ahead_bytes or self._source.shelf.read_bytes
+        if self._kept and offset >= self._kept[-1].stop:
+            ahead_bytes = min(2 * ahead_bytes, MOST_READ_BYTES)
+        self._ahead_bytes = ahead_bytes
+        self._kept, self._kept_bytes = _within(opened, offset, SWOLLEN * ahead_bytes)
+        self._tell_shelf()
 
     def forget_below(self, offset: int) -> None:
         """All below was taken, and that is all there is: what comes back is read again."""
         written = self._written
         while written and written[0].stop <= offset:
             self._written_bytes -= written.popleft().kept_bytes
-        if self._kept:
+        if self._shelved:
             self._kept, self._kept_bytes = [], 0
-        if written:
-            self._source.shelf.put(self, self._written_bytes)
-        else:
-            self._source.shelf.remove(self)
+            if self._written_bytes > LITTLE_BYTES:
+                self._tell_shelf()
+            else:
+                self._shelved = False
+                self._source.shelf.remove(self)
+
+    def make_room(self) -> None:
+        """For others, who need it more."""
+        self._ahead_bytes = max(self._ahead_bytes // 2, LEAST_READ_BYTES)
+        self.forget()
 
     def forget(self) -> None:
         self._kept, self._kept_bytes = [], 0
         self._written, self._written_bytes = None, 0
-        self._source.shelf.remove(self)
+        if self._shelved:
+            self._shelved = False
+            self._source.shelf.remove(self)
+
+
+def _within(opened: list[OpenBatch], offset: int, most_bytes: int) -> tuple[list[OpenBatch], int]:
+    """Those from an offset on that fit, and how much they take. The message at the offset is there anyway."""
+    size = sum(one.kept_bytes for one in opened)
+    if size <= most_bytes:
+        return opened, size
+    kept: list[OpenBatch] = []
+    size = 0
+    for one in opened:
+        if one.stop <= offset:
+            continue
+        if size + one.kept_bytes > most_bytes:
+            if kept:
+                break
+            one = one.part(max(offset, one.base_offset), most_bytes)
+        kept.append(one)
+        size += one.kept_bytes
+    return kept, size

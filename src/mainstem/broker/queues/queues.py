@@ -294,7 +294,7 @@ class Queues:
         async def read() -> None:
             try:
                 upto = lane.partition.high_watermark
-                lane.reader.use(await self._store.in_reader(lane.reader.load, offset, upto))
+                lane.reader.use(await self._store.in_reader(lane.reader.load, offset, upto), offset)
             except MainstemError as error:
                 events.error("messages could not be read", queue=str(lane.partition), error=error)
                 raise

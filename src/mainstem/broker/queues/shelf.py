@@ -2,8 +2,7 @@
 
 A queue with a backlog and a consumer that takes nothing keeps what was opened for it, and there may be ten
 thousand such queues. Those that were read longest ago are forgotten first, and read again once somebody takes
-them. The fuller the shelf is, the less is read ahead: of many lanes that are taken from a little at a time,
-most then find theirs where they left it.
+them.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from collections import OrderedDict
 from typing import Protocol
 
 MOST_BYTES = 64 << 20
-# Read at once of a lane: this part of what is free, within these bounds.
-SHARE = 8
+# Read at first of a lane: this part of what is free, within these bounds.
+SHARE = 64
 MOST_READ_BYTES = 1 << 20
-LEAST_READ_BYTES = 32 << 10
+LEAST_READ_BYTES = 4 << 10
 
 
 class Keeper(Protocol):
     def __hash__(self) -> int: ...
 
-    def forget(self) -> None:
-        """Keep nothing any more; it says so with `remove`."""
+    def make_room(self) -> None:
+        """Keep nothing any more, and say so with `remove`."""
 
 
 class Shelf:
@@ -38,7 +37,7 @@ class Shelf:
 
     @property
     def read_bytes(self) -> int:
-        """How much to read of a lane now. May be asked by any thread."""
+        """How much to read at once of a lane that was not read before. May be asked by any thread."""
         return min(max((self.most_bytes - self.bytes) // SHARE, LEAST_READ_BYTES), MOST_READ_BYTES)
 
     def put(self, keeper: Keeper, size: int) -> None:
@@ -48,7 +47,7 @@ class Shelf:
         sizes[keeper] = size
         # Whoever was just served stays, however much it is: it has to get on.
         while self.bytes > self.most_bytes and len(sizes) > 1:
-            next(iter(sizes)).forget()
+            next(iter(sizes)).make_room()
 
     def remove(self, keeper: Keeper) -> None:
         self.bytes -= self._sizes.pop(keeper, 0)
