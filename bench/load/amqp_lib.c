@@ -1,10 +1,12 @@
 /* AMQP 0-9-1 with librabbitmq, as programs use it: a call, and a system call, for each message and each ack.
+ * A consumer may ack many with one.
  *
  *   amqp_lib -b 127.0.0.1:5672 -t NAME -m publish|consume|both [-s BYTES] [-d SECONDS] [-w SECONDS] [-n MESSAGES]
- *            [-W WINDOW] [-P PREFETCH]
+ *            [-W WINDOW] [-P PREFETCH] [-A MESSAGES_AN_ACK]
  *
  * One queue, NAME-0, which amqp_raw has set up. Publishes are persistent and confirmed, up to WINDOW open; up to
- * PREFETCH deliveries are not yet acked. Both: a thread and a connection each. -d, -w and -n as in amqp_raw.
+ * PREFETCH deliveries are not yet acked. One ack is for MESSAGES_AN_ACK of them (1), or for fewer when no more
+ * come. Both: a thread and a connection each. -d, -w and -n as in amqp_raw.
  */
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
@@ -16,7 +18,7 @@
 
 static const char *host = "127.0.0.1", *name = "bench", *mode = "";
 static char queue[256];
-static int port = 5672, bytes = 100, window = 1000, prefetch = 1000;
+static int port = 5672, bytes = 100, window = 1000, prefetch = 1000, an_ack = 1;
 static double seconds = 5, warm = 0;
 static int64_t limit = INT64_MAX, start_ns, count_from_ns, end_ns, confirmed, acked, counted_out, counted_in;
 static int64_t last_out_ns, last_in_ns;
@@ -86,8 +88,15 @@ static void *publish(void *unused) {
     return NULL;
 }
 
+/* All up to this one. */
+static void ack(amqp_connection_state_t c, uint64_t tag) {
+    int status = amqp_basic_ack(c, 1, tag, an_ack > 1);
+    if (status) die("ack: %s", amqp_error_string2(status));
+}
+
 static void *consume(void *unused) {
     (void)unused;
+    uint64_t tag = 0, acked_tag = 0;
     amqp_connection_state_t c = log_in();
     amqp_basic_qos(c, 1, 0, (uint16_t)prefetch, 0);
     must(amqp_get_rpc_reply(c), "basic.qos");
@@ -101,15 +110,19 @@ static void *consume(void *unused) {
         amqp_rpc_reply_t reply = amqp_consume_message(c, &envelope, &patience, 0);
         int64_t now = now_ns();
         if (now > end_ns) break;
-        if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT) continue;
+        if (reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && reply.library_error == AMQP_STATUS_TIMEOUT) {
+            if (acked_tag < tag) ack(c, acked_tag = tag);
+            continue;
+        }
         must(reply, "consume");
-        int status = amqp_basic_ack(c, 1, envelope.delivery_tag, 0);
-        if (status) die("ack: %s", amqp_error_string2(status));
+        tag = envelope.delivery_tag;
+        if (tag - acked_tag >= (uint64_t)an_ack) ack(c, acked_tag = tag);
         amqp_destroy_envelope(&envelope);
         acked++;
         last_in_ns = now;
         if (now >= count_from_ns) counted_in++;
     }
+    if (acked_tag < tag) ack(c, tag);
     amqp_channel_close(c, 1, AMQP_REPLY_SUCCESS);   /* the acks before it have been read by then */
     amqp_destroy_connection(c);
     return NULL;
@@ -123,7 +136,7 @@ static void start_clock(void) {
 
 int main(int argc, char **argv) {
     int option;
-    while ((option = getopt(argc, argv, "b:t:m:s:d:w:n:W:P:")) != -1) switch (option) {
+    while ((option = getopt(argc, argv, "b:t:m:s:d:w:n:W:P:A:")) != -1) switch (option) {
         case 'b': { char *colon = strchr(optarg, ':'); if (colon) *colon = 0, port = atoi(colon + 1); host = optarg; break; }
         case 't': name = optarg; break;
         case 'm': mode = optarg; break;
@@ -133,6 +146,7 @@ int main(int argc, char **argv) {
         case 'n': limit = atoll(optarg); break;
         case 'W': window = atoi(optarg); break;
         case 'P': prefetch = atoi(optarg); break;
+        case 'A': an_ack = atoi(optarg); break;
         default: die("see the top of amqp_lib.c");
     }
     snprintf(queue, sizeof queue, "%s-0", name);

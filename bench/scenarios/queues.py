@@ -2,6 +2,8 @@
 
 With librabbitmq, one system call a message, the client itself is the limit for a fast broker; the raw load
 sends 64 messages at a time, as clients with a buffer do. A consumer finds a full queue and takes all of it.
+One that acks each message by itself with librabbitmq makes a system call for each, as one that publishes: so
+it also acks 64 at a time (multiple), as consumers that want to be fast do, and that tells the brokers apart.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ STORED = {
 STORED_QUICK = {100: 100_000, 4096: 20_000}
 LONGEST_S = 300
 CONSUME = "consume"
+AN_ACK = 64
 
 
 def prepare(lab: Lab, server: Server, queues: int, message_bytes: int) -> None:
@@ -31,9 +34,19 @@ def prepare(lab: Lab, server: Server, queues: int, message_bytes: int) -> None:
 
 
 def measure(
-    lab: Lab, side: str, _round: int, *, program: str, mode: str, queues: int, message_bytes: int
+    lab: Lab,
+    side: str,
+    _round: int,
+    *,
+    program: str,
+    mode: str,
+    queues: int,
+    message_bytes: int,
+    an_ack: int,
 ) -> Mapping[str, float]:
     server, options = lab.server(side), ["-m", mode, "-s", message_bytes]
+    if an_ack > 1:
+        options += ["-A", an_ack]
     if mode == CONSUME:
         count = STORED_QUICK[message_bytes] if lab.quick else STORED[message_bytes][side]
         fill: Callable[[], object] = partial(
@@ -58,12 +71,21 @@ def scenario(
     queues: int = 1,
     message_bytes: int = 100,
     hoped: float | None = None,
+    an_ack: int = 1,
 ) -> Scenario:
     raw = program == "amqp_raw"
     size = "100 B" if message_bytes == 100 else f"{message_bytes // 1024} KiB"
     by = "raw, 64 messages a send" if raw else "librabbitmq"
+    if an_ack > 1:
+        by += f", {an_ack} messages an ack"
     many = f", {queues:,} queues, random keys" if queues > 1 else ""
-    parts = ["amqp", mode, "raw" if raw else "lib", size.replace(" ", "").lower().replace("kib", "k")]
+    parts = [
+        "amqp",
+        mode,
+        "raw" if raw else "lib",
+        *(["multiple"] if an_ack > 1 else []),
+        size.replace(" ", "").lower().replace("kib", "k"),
+    ]
     sides = (OURS, RABBITMQ, QUORUM) if queues == 1 and message_bytes == 100 else (OURS, RABBITMQ)
     bars = [Bar("messages_per_s", "at least", least, "MUST" if least else "REPORT", RABBITMQ)]
     if hoped:
@@ -74,11 +96,13 @@ def scenario(
         name="-".join(parts) + (f"-{queues}q" if queues > 1 else ""),
         title=f"AMQP {mode} {size}, {by}{many}",
         conditions="durable queue, persistent messages, 1,000 unconfirmed, prefetch 1,000, each message "
-        "acked by itself; both: one connection each way; consume: 2 million lie there, 400,000 on RabbitMQ "
+        "acked by itself unless the title says otherwise; both: one connection each way; consume: 2 million lie there, 400,000 on RabbitMQ "
         "(of 4 KiB 200,000 and 100,000)",
         sides=sides,
         bars=tuple(bars),
-        measure=partial(measure, program=program, mode=mode, queues=queues, message_bytes=message_bytes),
+        measure=partial(
+            measure, program=program, mode=mode, queues=queues, message_bytes=message_bytes, an_ack=an_ack
+        ),
         prepare=partial(prepare, queues=queues, message_bytes=message_bytes),
         queues=True,
     )
@@ -89,7 +113,8 @@ SCENARIOS = (
     scenario("consume", 10.0),
     scenario("both", 5.0),
     scenario("publish", 2.0, program="amqp_lib"),
-    scenario("consume", 10.0, program="amqp_lib"),
+    scenario("consume", 10.0, program="amqp_lib", an_ack=AN_ACK),
+    scenario("consume", None, program="amqp_lib"),
     scenario("both", 2.0, program="amqp_lib"),
     scenario("both", 2.0, queues=1000, hoped=4.0),
     scenario("publish", None, message_bytes=4096),
