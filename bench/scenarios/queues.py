@@ -96,8 +96,8 @@ def scenario(
         name="-".join(parts) + (f"-{queues}q" if queues > 1 else ""),
         title=f"AMQP {mode} {size}, {by}{many}",
         conditions="durable queue, persistent messages, 1,000 unconfirmed, prefetch 1,000, each message "
-        "acked by itself unless the title says otherwise; both: one connection each way; consume: 2 million lie there, 400,000 on RabbitMQ "
-        "(of 4 KiB 200,000 and 100,000)",
+        "acked by itself unless the title says otherwise; both: one connection each way; consume: 2 million "
+        "lie there, 400,000 on RabbitMQ (of 4 KiB 200,000 and 100,000)",
         sides=sides,
         bars=tuple(bars),
         measure=partial(
