@@ -59,11 +59,14 @@ def is_held(pid: int) -> bool:
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of the tree. Pages that parent and child share count twice: an upper bound."""
-    total = 0
-    for one in tree(pid):
-        with suppress(OSError):
-            total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * PAGE_BYTES
-    return total
+    return sum(map(own_rss_bytes, tree(pid)))
+
+
+def own_rss_bytes(pid: int) -> int:
+    """Of the process alone; 0 if it has ended."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+    return 0
 
 
 def peak_bytes(pid: int) -> int:
