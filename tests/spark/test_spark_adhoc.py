@@ -273,6 +273,7 @@ def without_spark(broker, *words, stdin=""):
     [
         ("select sum(amount frm {orders}", "column 19: syntax error near 'frm'"),
         ("select regin from {orders}", "there is no column 'regin'; did you mean 'region'?"),
+        ("select summ(amount) from {orders}", "there is no function 'summ'; did you mean 'sum'?"),
         ("select 1; select 2", "one query at a time"),
     ],
 )

@@ -19,6 +19,7 @@ from sqlglot.tokens import TokenType
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.pipeline.dialect import Text, parse_select, position_of, tokens_of
+from mainstem.pipeline.functions import spark_functions, unknown_functions
 from mainstem.pipeline.names import tables_of, unknown_columns
 from mainstem.pipeline.parts import PipelineError, Position
 
@@ -143,6 +144,14 @@ def check_topics(parsed: Parsed, topics: Collection[str]) -> None:
         other = by_lower.setdefault(name.lower(), name)
         if other != name:
             raise InvalidRequest(f"{other!r} and {name!r} differ in case only, which SQL does not see")
+
+
+def check_functions(parsed: Parsed) -> None:
+    """The first one that this Spark certainly has not."""
+    known = spark_functions({})
+    wrong = unknown_functions(parsed.tree, Text(parsed.query, _BEGIN), known.names)
+    for error in wrong if not known.may_have_more else ():
+        raise QueryError(parsed.query, error.at, error.what)
 
 
 def needs_backticks(query: str, topics: Iterable[str]) -> str | None:

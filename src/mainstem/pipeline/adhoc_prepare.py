@@ -74,6 +74,7 @@ def _parsed(asked: Asked, there: Collection[str]) -> adhoc.Parsed | None:
         parsed = adhoc.parse(asked.query)
         if not asked.unchecked:
             adhoc.check_topics(parsed, there)
+            adhoc.check_functions(parsed)
         return parsed
     except adhoc.QueryError as error:
         if asked.unchecked:

@@ -90,8 +90,9 @@ def unknown_functions(tree: exp.Query, text: Text, known: Collection[str]) -> It
 
 
 def _called(node: exp.Func, text: Text) -> str:
-    """The name as it is written; empty for what is no call by name, or by that of a catalog's function."""
-    if "start" not in node.meta or isinstance(node.parent, exp.Dot):
+    """The name as it is written; empty for what is no call by name, a hint, or a function of a catalog."""
+    is_other = isinstance(node.parent, exp.Dot) or node.find_ancestor(exp.Hint) is not None
+    if "start" not in node.meta or is_other:
         return ""
     begin, end = node.meta["start"], node.meta["end"] + 1
     name = text.text[begin:end].strip("`")

@@ -64,6 +64,7 @@ def test_a_misspelt_function_is_told_with_its_place_and_what_was_meant(pipeline,
         "current_date() AS a, current_timestamp AS b, left('abc', 2) AS c, collate('a', 'UTF8_LCASE') AS d",
         "percentile_cont(0.5) WITHIN GROUP (ORDER BY id) AS a, listagg(string(id), ',') AS b",
         "shop.discount(id) AS a, spark_catalog.shop.discount(id) AS b",  # of a catalog: nobody knows here
+        "/*+ REBALANCE(orders), REPARTITION(3) */ id",
         "split('a,b', ',') AS a, concat('from', 'watermark') AS b, 'summ(1)' AS c",  # in quotes
     ],
 )
