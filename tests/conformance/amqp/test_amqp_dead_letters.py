@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from contextlib import suppress
 
 import pika
 import pytest
@@ -271,3 +272,24 @@ def test_a_forbidden_dead_letter_exchange_is_not_looked_up_when_declared(channel
     channel.queue_declare(new_name(), durable=True, arguments={"x-dead-letter-exchange": new_name()})
     with channel_refused(406, "PRECONDITION_FAILED - invalid arg 'x-dead-letter-routing-key' for queue"):
         channel.queue_declare(new_name(), durable=True, arguments={"x-dead-letter-routing-key": "k"})
+
+
+def test_dead_letters_of_any_reason_go_where_their_own_headers_lead(channel):
+    exchange = declare_exchange(channel, "headers")
+    graves = {name: declare(channel) for name in "ab"}
+    for name, grave in graves.items():
+        channel.queue_bind(grave, exchange, "", {"to": name})
+    rejecting = declare(channel, x_dead_letter_exchange=exchange)
+    for name in "abba":
+        put(channel, rejecting, f"rejected {name}", headers={"to": name})
+    for _ in range(3):
+        must_get(channel, rejecting, ack=False)
+    channel.basic_nack(must_get(channel, rejecting, ack=False).tag, multiple=True, requeue=False)
+    until(lambda: sum(ready(channel, grave) for grave in graves.values()) == 4)
+    full = declare(channel, x_max_length=1, x_overflow="reject-publish-dlx", x_dead_letter_exchange=exchange)
+    for name in "aba":
+        with suppress(pika.exceptions.NackError):
+            put(channel, full, f"refused {name}", headers={"to": name})
+    until(lambda: sum(ready(channel, grave) for grave in graves.values()) == 6)
+    assert everything(channel, graves["a"]) == ["rejected a", "rejected a", "refused a"]
+    assert everything(channel, graves["b"]) == ["rejected b", "rejected b", "refused b"]

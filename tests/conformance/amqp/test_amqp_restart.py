@@ -86,6 +86,22 @@ def test_acked_messages_stay_away_and_held_ones_come_back_flagged(broker, again)
         assert ready(channel, queue) == 0
 
 
+def test_failed_deliveries_of_a_quorum_queue_are_counted_on(broker, again):
+    with connected(broker.amqp) as connection:
+        channel = confirming(connection)
+        queue = declare(channel, x_queue_type="quorum", x_delivery_limit=2)
+        put(channel, queue, "poison")
+        for _ in range(2):
+            channel.basic_reject(must_get(channel, queue, ack=False).tag, requeue=True)
+        put(channel, queue, "confirmed")  # so is, with it, what happened before
+    with connected(again()) as connection:
+        channel = connection.channel()
+        found = must_get(channel, queue, ack=False)
+        assert (found.body, found.properties.headers["x-delivery-count"]) == ("poison", 2)
+        channel.basic_reject(found.tag, requeue=True)
+        assert everything(channel, queue) == ["confirmed"]
+
+
 def test_a_committed_transaction_is_there_and_an_open_one_is_not(broker, again):
     with connected(broker.amqp) as connection:
         queue = declare(connection.channel())

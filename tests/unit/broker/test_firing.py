@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from queue_kit import add, declare, eventually, on_disk, run, take_all
 
-from mainstem.broker.queues import ExchangeSpec, Namespace, Queues, Target
+from mainstem.broker.queues import ExchangeSpec, Namespace, Queues, Target, firing
 from mainstem.broker.queues.firing import COPIED_BYTES
+from mainstem.model.errors import InvalidRequest
+from mainstem.model.labels import Labels
 
 AHEAD_MS = 400
 LONG = bytes(COPIED_BYTES)
@@ -107,5 +110,69 @@ def test_a_time_to_live_counts_where_it_came_to(tmp_path: Path) -> None:
         await eventually(lambda: dead.ready == 1)
         assert await take_all(dead) == [b"short"]
         assert await take_all(queue) == [b"lasting"]
+
+    run(tmp_path, act)
+
+
+def test_one_that_cannot_be_published_holds_up_no_other(tmp_path: Path) -> None:
+    def fails(_raw: bytes) -> Labels:
+        raise ValueError("a bug")
+
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queues.header_readers["amqp"] = fails
+        queue = await declare(queues, ns, "work")
+        due_ms = queues.now_ms() + AHEAD_MS
+        add(queues.gather_delayed(due_ms), b"before", "work")
+        add(queues.gather_delayed(due_ms), b"bad", "", "amq.headers")
+        add(queues.gather_delayed(due_ms), b"behind", "work")
+        await on_disk(queues)
+        await eventually(lambda: queue.ready == 2)
+        assert await take_all(queue) == [b"before", b"behind"]
+        (left,) = await queues.delays.pending(10)
+        assert left.exchange == "amq.headers"
+        assert left.due_ms > queues.now_ms(), "it is tried again, later"
+
+    run(tmp_path, act)
+
+
+def test_headers_that_nobody_can_read_lead_nowhere(tmp_path: Path) -> None:
+    def refuses(_raw: bytes) -> Labels:
+        raise InvalidRequest("these are no headers")
+
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queues.header_readers["amqp"] = refuses
+        await declare(queues, ns, "work")
+        add(queues.gather_delayed(queues.now_ms() + 20), b"odd", "", "amq.headers")
+        await on_disk(queues)
+        await eventually(lambda: len(queues.delays) == 0)
+
+    run(tmp_path, act)
+
+
+def test_more_than_a_frame_takes_goes_in_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firing, "FRAME_BYTES", 1000)
+
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queue = await declare(queues, ns, "work")
+        due_ms = queues.now_ms() + AHEAD_MS
+        for number in range(50):
+            add(queues.gather_delayed(due_ms), b"%02d" % number, "work")
+        await on_disk(queues)
+        await eventually(lambda: queue.ready == 50)
+        assert await take_all(queue) == [b"%02d" % number for number in range(50)]
+
+    run(tmp_path, act)
+
+
+def test_priorities_that_a_queue_does_not_have_do_not_part_messages(tmp_path: Path) -> None:
+    async def act(queues: Queues, ns: Namespace) -> None:
+        queue = await declare(queues, ns, "work")
+        route = queues.route(ns, "", ("work",))
+        for priority in range(10):
+            add(queues.gather(route, priority), b"%d" % priority, "work")
+        await on_disk(queues)
+        found = await queue.get()
+        assert found is not None
+        assert len(found.batch.spans) == 10
 
     run(tmp_path, act)

@@ -68,17 +68,21 @@ class AclAccess:
         return self._acls.version
 
     def allows(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
-        # The dictionary is replaced, never cleared: a thread that decided by the old rules writes what it
-        # found into the old one.
-        version, remembered = self._memory
-        if version != self._acls.version or len(remembered) >= MAX_REMEMBERED:
-            remembered = {}
-            self._memory = (self._acls.version, remembered)
+        remembered = self._remembered()
         key = (principal, host, operation, kind, name)
         allowed = remembered.get(key)
         if allowed is None:
             allowed = remembered[key] = self._decide(principal, host, operation, kind, name)
         return allowed
+
+    def _remembered(self) -> dict[tuple[str, str, str, str, str], bool]:
+        """Decisions by the present rules. The dictionary is replaced, never cleared: a thread that decided by
+        the old rules writes what it found into the old one."""
+        version, remembered = self._memory
+        if version != self._acls.version or len(remembered) >= MAX_REMEMBERED:
+            remembered = {}
+            self._memory = (self._acls.version, remembered)
+        return remembered
 
     def _decide(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
         if principal in self._superusers:
@@ -113,6 +117,15 @@ class AclAccess:
         return any(not any(_covers(denial, acl) for denial in denials) for acl in allowances)
 
     def allows_in(self, principal: str, host: str, operation: str, namespace: str) -> bool:
+        # Every login asks, and there may be many rules.
+        remembered = self._remembered()
+        key = (principal, host, operation, "in a namespace", namespace)
+        allowed = remembered.get(key)
+        if allowed is None:
+            allowed = remembered[key] = self._decide_in(principal, host, operation, namespace)
+        return allowed
+
+    def _decide_in(self, principal: str, host: str, operation: str, namespace: str) -> bool:
         if principal in self._superusers:
             return True
         base = base_of(namespace)

@@ -212,14 +212,16 @@ class DeadLetters:
         floor = lane.state.floor
         self.buried += count
 
-    def refused(self, queue: Queue, exchange: str, keys: list[str]) -> tuple[Route, Headers] | None:
+    def refused(
+        self, queue: Queue, exchange: str, keys: list[str], headers: dict[str, bytes | None]
+    ) -> tuple[Route, Headers] | None:
         """As if it had been the oldest of a full queue: where it goes, and with which headers."""
         options, now_ms = queue.options, self._clock.now_ms()
         if options.dead_letter_exchange is None:
             return None
         deaths: list[Death] = [[queue.name, "maxlen", 1, now_ms, exchange, keys, None]]
         new_keys = keys if options.dead_letter_key is None else [options.dead_letter_key]
-        queues = self._destinations(queue, new_keys, {}, deaths)
+        queues = self._destinations(queue, new_keys, headers, deaths)
         if not queues:
             return None
         return Route(tuple(queues)), _new_headers(queue, new_keys[0], deaths, now_ms)

@@ -36,6 +36,8 @@ LANES = len(HORIZONS_MS) + 1
 LATEST_MS = 253_402_300_799_999
 AT_ONCE = 1000
 PATIENCE_S = 1.0
+# One that could not be published is tried again so much later.
+PUT_OFF_MS = 60 * SECOND_MS
 MAX_SLEEP_S = 3600.0
 
 
@@ -62,6 +64,7 @@ class DelayBook:
     def __init__(self) -> None:
         self.timers = Timers()
         self.overdue: list[int] = []  # taken from the timers, not published yet
+        self._put_off: set[int] = set()  # back to the timers since the last dump was begun
 
     def apply(self, delta: DelayDelta) -> None:
         match delta:
@@ -71,16 +74,25 @@ class DelayBook:
             case HeldMany(ids, due_ms):
                 self.timers.restore(Part(list(ids), [min(at_ms, LATEST_MS) for at_ms in due_ms]))
 
+    def put_off(self, id: int, due_ms: int) -> None:
+        """What is overdue goes back to the timers."""
+        self.overdue.remove(id)
+        self.timers.add(due_ms, id)
+        self._put_off.add(id)
+
     def dump(self) -> Iterator[DelayDelta]:
+        self._put_off = set()
         yield self._dump_overdue()
         for part in self.timers.dump():
             yield HeldMany(tuple(part.ids), tuple(part.due_ms))
-        # Again: meanwhile some may have come from timers that the dump had not reached yet.
+        # Again: meanwhile some may have come from timers that the dump had not reached yet, or gone back to
+        # some that it had passed.
         yield self._dump_overdue()
 
     def _dump_overdue(self) -> HeldMany:
         """A snapshot without them would lose them: the journal before it is not read again."""
-        return HeldMany(tuple(self.overdue), (0,) * len(self.overdue))
+        ids = (*self.overdue, *self._put_off)
+        return HeldMany(ids, (0,) * len(ids))
 
 
 class Delays:
@@ -146,31 +158,32 @@ class Delays:
             self._task = self._loop.create_task(self._publish_due())
 
     async def _publish_due(self) -> None:
-        assert self._firing is not None
         try:
-            while self._book.overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
-                if not self._book.overdue:
-                    self._book.overdue = ids
-                await self._firing.publish(self._book.overdue)
-        except DiskFull as error:
-            events.warning("messages that are due have to wait", why=str(error))
-            await asyncio.sleep(PATIENCE_S)
-            self._loop.call_soon(self._begin)
-        except Exception as error:  # a bug with one message must not keep all others
-            events.error("a delayed message could not be published", error=error)
-            self._put_off()
+            while not await self._publish_some():
+                pass
         finally:
             self._task = None
             self._set_alarm()
 
-    def _put_off(self) -> None:
-        """Try the one that failed again in a minute, those behind it now."""
-        first, *others = self._book.overdue
-        self._book.overdue = []
-        now_ms = self._clock.now_ms()
-        self._timers.add(now_ms + 60 * SECOND_MS, first)
-        for id in others:
-            self._timers.add(now_ms, id)
+    async def _publish_some(self) -> bool:
+        """Until nothing is due (then True), or something is in the way."""
+        assert self._firing is not None
+        overdue = self._book.overdue
+        try:
+            while overdue or (ids := self._timers.due(self._clock.now_ms(), AT_ONCE)):
+                if not overdue:
+                    overdue[:] = ids
+                await self._firing.publish(overdue)
+        except DiskFull as error:
+            events.warning("messages that are due have to wait", why=str(error))
+            await asyncio.sleep(PATIENCE_S)
+        except Exception as error:  # a bug with one message must not keep all others
+            events.error("a delayed message could not be published", error=error)
+            if overdue:
+                self._book.put_off(overdue[0], self._clock.now_ms() + PUT_OFF_MS)
+        else:
+            return True
+        return False
 
     async def _opened(self, lane: QueueLane, offset: int) -> OpenBatch:
         kept = lane.reader.kept(offset)

@@ -11,6 +11,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from mainstem.broker.queues.bodies import Body, find_body
@@ -24,6 +25,7 @@ from mainstem.broker.queues.route import Route
 from mainstem.broker.queues.work import Work
 from mainstem.broker.store import Section, Store
 from mainstem.kernel.log.entries import Entry
+from mainstem.kernel.log.layout import LINK_BYTES
 from mainstem.model import record_loop
 from mainstem.model.errors import BodyGone, CorruptBatch, CorruptFile, UnknownExchange
 from mainstem.model.ports import Clock
@@ -33,8 +35,14 @@ from mainstem.model.records import open_records
 
 # A message up to this size is copied: a link takes more than a hundred bytes itself, and its readers' time.
 COPIED_BYTES = 4096
+# A frame is begun anew beyond this, long before it is as large as one may be.
+FRAME_BYTES = 4 << 20
+ACK_BYTES = 32
 # In the id of a message that waits: the number of its lane in the lowest bits, its offset above.
 _LANE_BITS = 3
+
+Copied = tuple[bytes | None, bytes | None, bytes]  # key, value, headers
+Routes = dict[tuple[bytes | None, ...], Route | None]
 
 
 def id_of(lane: int, offset: int) -> int:
@@ -52,7 +60,7 @@ class Due:
     lane: QueueLane
     offset: int
     headers: dict[str, bytes | None] = field(default_factory=dict)
-    copied: tuple[bytes | None, bytes | None, bytes] | None = None  # key, value, headers; None if it is long
+    copied: Copied | None = None  # None if it is long
     error: Exception | None = None
 
 
@@ -81,20 +89,24 @@ class Firing:
 
     async def publish(self, overdue: list[int]) -> None:
         """All of them, in their order; each leaves the list when it is handed to the journal."""
+        overdue[:] = [id for id in overdue if not self._is_done(id)]
         found: list[Due] = await self._store.in_reader(self._read, list(overdue))
-        first = 0
-        while first < len(found):
-            stop = first
-            while stop < len(found) and found[stop].copied is not None:
-                stop += 1
-            if stop > first:
-                self._publish_copies(found[first:stop])
-                del overdue[: stop - first]
+        at = 0
+        while at < len(found):
+            if found[at].copied is None:
+                await self._publish_long(found[at])
+                count, on_disk = 1, None
             else:
-                await self._publish_long(found[first])
-                del overdue[0]
-                stop = first + 1
-            first = stop
+                count, on_disk = self._publish_copies(found, at)
+            del overdue[:count]
+            at += count
+            if on_disk is not None:
+                # However many are due, those that wait for the disk must not fill the memory.
+                await asyncio.shield(on_disk)
+
+    def _is_done(self, id: int) -> bool:
+        lane, offset = lane_and_offset(id)
+        return self._queue.lanes[lane].state.is_acked(offset)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -108,7 +120,7 @@ class Firing:
             lane = self._queue.lanes[place[0]]
             try:
                 found |= self._read_batch(lane, ordered[len(found) :])
-            except (CorruptBatch, CorruptFile) as error:
+            except (CorruptBatch, CorruptFile, IndexError) as error:  # the last: there is nothing there
                 found[place] = Due(lane, place[1], error=error)
         return [found[place] for place in places]
 
@@ -124,24 +136,41 @@ class Firing:
 
     # --- publishing ------------------------------------------------------------------------------
 
-    def _publish_copies(self, found: list[Due]) -> None:
+    def _publish_copies(self, found: list[Due], at: int) -> tuple[int, asyncio.Future[None]]:
+        """Of those from `at` on as many as fit into a frame; how many, and when they are on disk."""
         work = self._around.transaction()
-        routes: dict[tuple[bytes | None, ...], Route | None] = {}
-        for due in found:
-            if due.lane.state.is_acked(due.offset):
-                continue
-            due.lane.grow()
-            work.ack(self._queue, due.lane.index, due.offset, due.offset + 1)
-            headers = due.headers
-            route = self._route_of(headers, routes)
-            if route is not None and route.queues and due.copied is not None:
-                gathered = work.gather(route, self._around.priority_of(headers))
-                key, value, coded = due.copied
-                record_loop.append_record(gathered.out, 0, gathered.count, key, value, coded)
-                gathered.added(1)
-                if headers.get("expires") is not None:
-                    gathered.expiring = True
-        work.commit()
+        routes: Routes = {}
+        count = size = 0
+        for due in islice(found, at, None):
+            if due.copied is None or size > FRAME_BYTES:
+                break
+            try:
+                size += self._copy(work, due, due.copied, routes)
+            except Exception:
+                if not count:
+                    raise
+                break  # those before it go first: then it is clear which one it is
+            count += 1
+        return count, work.commit()
+
+    def _copy(self, work: Work, due: Due, copied: Copied, routes: Routes) -> int:
+        """What it adds to the frame, at most. If it fails, nothing was added."""
+        headers = due.headers
+        route = self._route_of(headers, routes)
+        priority = self._around.priority_of(headers)
+        due.lane.grow()
+        work.ack(self._queue, due.lane.index, due.offset, due.offset + 1)
+        if route is None or not route.queues:
+            return ACK_BYTES
+        gathered = work.gather(route, priority)
+        key, value, coded = copied
+        before = len(gathered.out)
+        record_loop.append_record(gathered.out, 0, gathered.count, key, value, coded)
+        gathered.added(1)
+        if headers.get("expires") is not None:
+            gathered.expiring = True
+        # A place for each destination, as if it were the only message for them.
+        return ACK_BYTES + len(gathered.out) - before + (LINK_BYTES + 64) * len(gathered.lanes)
 
     async def _publish_long(self, due: Due) -> None:
         if due.error is not None:
@@ -177,9 +206,7 @@ class Firing:
         lane.state.ack(due.offset, due.offset + 1)
         floor = lane.state.floor
 
-    def _route_of(
-        self, headers: dict[str, bytes | None], known: dict[tuple[bytes | None, ...], Route | None]
-    ) -> Route | None:
+    def _route_of(self, headers: dict[str, bytes | None], known: Routes) -> Route | None:
         """None if its namespace or exchange has gone meanwhile. `known`: of this turn."""
         names = (headers.get("space"), headers.get("route"), headers.get("keys"))
         if names in known:

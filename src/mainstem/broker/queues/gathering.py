@@ -139,7 +139,8 @@ class Gathering:
 
     def gather(self, route: Route, priority: int = 0) -> Gathered:
         """Where messages for these queues go. `priority` counts where a queue has levels."""
-        key = (route, priority)
+        # Priorities that make no difference do not part messages.
+        key = (route, min(priority, route.levels - 1))
         gathered = self._open.get(key)
         lanes = route.lanes(priority)
         if gathered is None or gathered.full or any(self._last[lane] is not gathered for lane in lanes):

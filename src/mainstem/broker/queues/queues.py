@@ -38,7 +38,7 @@ events = get_log(__name__)
 
 # Routes that are remembered; beyond it they are looked up anew.
 MAX_ROUTES = 100_000
-MAX_ROUTES_BY_QUEUES = 10_000  # each may be a long list
+MAX_NAMES_IN_ROUTES = 200_000  # of queues, in those that are remembered by them
 # How often, and for how much, space is looked for while there was none.
 LOOK_FOR_ROOM_S = 0.05
 ROOM_BYTES = 1 << 20
@@ -68,6 +68,7 @@ class Queues:
         self.priority_readers: dict[str, Callable[[bytes], int]] = {}
         self._routes: dict[tuple[str, str, tuple[str, ...]], Route] = {}
         self._routes_by_queues: dict[tuple[str, frozenset[str]], Route] = {}
+        self._names_in_routes = 0  # about so many, of queues
         self._routes_version = -1
         self._woken: list[Queue] = []
         self.shelf = Shelf()
@@ -145,6 +146,7 @@ class Queues:
         if self._routes_version != self.book.version:
             self._routes.clear()
             self._routes_by_queues.clear()
+            self._names_in_routes = 0
             self._routes_version = self.book.version
         key = (namespace.name, exchange, keys)
         found = self._routes.get(key)
@@ -164,8 +166,10 @@ class Queues:
         found = self._routes_by_queues.get(key)
         if found is None:
             found = Route(tuple(namespace.queues[name] for name in sorted(names)))
-            if len(self._routes_by_queues) >= MAX_ROUTES_BY_QUEUES:
+            self._names_in_routes += len(names) + 1
+            if self._names_in_routes > MAX_NAMES_IN_ROUTES:
                 self._routes_by_queues.clear()
+                self._names_in_routes = len(names) + 1
             self._routes_by_queues[key] = found
         return found
 
@@ -184,11 +188,13 @@ class Queues:
         """Queues that take no other message, of so many bytes, rather than to lose their oldest."""
         return tuple(queue for queue in route.limited if self._is_full(queue, size))
 
-    def refused(self, queue: Queue, exchange: str, keys: list[str]) -> tuple[Route, Headers] | None:
+    def refused(
+        self, queue: Queue, exchange: str, keys: list[str], headers: dict[str, bytes | None]
+    ) -> tuple[Route, Headers] | None:
         """Where a message goes that a full queue did not take, and the headers to add; None: nowhere."""
         if queue.options.overflow != "reject-publish-dlx":
             return None
-        return self._dead.refused(queue, exchange, keys)
+        return self._dead.refused(queue, exchange, keys, headers)
 
     def _is_full(self, queue: Queue, size: int) -> bool:
         options = queue.options
@@ -238,7 +244,10 @@ class Queues:
         for name, read in self.header_readers.items():
             raw = headers.get(name)
             if raw is not None:
-                return read(raw)
+                try:
+                    return read(raw)
+                except MainstemError:  # it was taken as it is: whoever asks for headers finds none
+                    return None
         return None
 
     def priority_of(self, headers: Mapping[str, bytes | None]) -> int:

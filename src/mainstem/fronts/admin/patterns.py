@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mainstem.model.errors import InvalidRequest
 
-MAX_CHARACTERS = 64 << 10
+MAX_CHARACTERS = 4 << 10
 MAX_NAMES = 1000
 _LONGEST = 255  # characters of a name
 _MAX_DEPTH = 16

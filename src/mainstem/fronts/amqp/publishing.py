@@ -20,6 +20,7 @@ from mainstem.model.errors import UnknownExchange
 from mainstem.model.labels import Labels
 from mainstem.model.record import Headers
 from mainstem.wire.amqp import properties as props
+from mainstem.wire.amqp.convert import AMQP
 from mainstem.wire.amqp.deliver import encode_return
 from mainstem.wire.amqp.events import Publishes
 from mainstem.wire.amqp.records import encode_record, encode_records
@@ -44,6 +45,12 @@ class One(NamedTuple):
     headers: Headers = _NO_HEADERS
     priority: int = 0
     expiration_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        """What it takes in memory, about: a message may be all properties."""
+        own = self.run.properties(self.at) if self.raw is None else self.raw
+        return len(own) + self.run.body_size(self.at)
 
     def write(self, gathered: Gathered, since_ms: int) -> None:
         """With the others that go there; its time to live begins at `since_ms`."""
@@ -187,7 +194,8 @@ def _place(channel: Channel, one: One, route: Route) -> None:
         channel.transaction.failed = True
     else:
         for queue in full:
-            buried = queues.refused(queue, run.exchange, [run.key])
+            raw = run.properties(one.at) if one.raw is None else one.raw
+            buried = queues.refused(queue, run.exchange, [run.key], {AMQP: raw})
             if buried is not None:
                 grave, why = buried
                 _put(channel, one._replace(headers=(*one.headers, *why)), grave)
@@ -203,7 +211,7 @@ def _put(channel: Channel, one: One, route: Route) -> None:
     if transaction is None:
         gathered = channel.connection.queues.gather(route, one.priority)
     else:
-        transaction.grow(one.run.body_size(one.at))
+        transaction.grow(one.size)
         gathered = transaction.gather(route, one.priority)
     one.write(gathered, gathered.now_ms)
 
@@ -216,7 +224,7 @@ def _hold_back(channel: Channel, one: One, due_ms: int) -> None:
     if channel.transaction is None:
         gathered = connection.queues.gather_delayed(due_ms)
     else:
-        channel.transaction.grow(one.run.body_size(one.at))
+        channel.transaction.grow(one.size)
         gathered = channel.transaction.gather_delayed(due_ms)
     held.write(gathered, due_ms)
     _count(channel, 1)
@@ -235,7 +243,7 @@ def _send_back(channel: Channel, run: Publishes, index: int) -> None:
     if channel.transaction is None:
         connection.outbox.flush_soon()
     else:
-        channel.transaction.grow(run.body_size(index))
+        channel.transaction.grow(run.body_size(index) + len(run.properties(index)))
 
 
 def _reply(channel: Channel, run: Publishes, index: int, keys: tuple[str, ...], raw: bytes) -> None:

@@ -72,7 +72,7 @@ def test_names_and_beginnings_of_names_can_be_said(pattern: str, names: frozense
         ("^" + "x" * 256, "more than 255 characters"),
         ("^" + "(a|b)" * 12 + "$", "more than 1000 alternatives"),
         ("(" * 40 + ")" * 40, "more than 16 deep"),
-        ("^a$|" * 20_000, "more than 65536 characters"),
+        ("^a$|" * 2_000, "more than 4096 characters"),
     ],
 )
 def test_what_rules_cannot_say_is_refused_with_the_reason(pattern: str, why: str) -> None:
