@@ -21,7 +21,7 @@ help:
 	@echo "make lint         style, types, import rules, budgets"
 	@echo "make format       bring the code into house style"
 	@echo "make bench        compare with Apache Kafka (ARGS=--help for more)"
-	@echo "make test-peers   tests that need Java programs, by hand"
+	@echo "make test-peers   tests that need Java or Node programs, by hand"
 	@echo "make clean        remove everything that make made"
 
 run: $(VENV)/.run $(VENV)/.compiled
