@@ -105,9 +105,7 @@ def connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def client_settings(flags: Mapping[str, Any]) -> ClientSettings:
     """From flags; where no broker was given, from the flag of `mainstem` itself or the environment."""
-    given = (
-        flags["bootstrap"] or _root_bootstrap() or os.environ.get("MAINSTEM_BOOTSTRAP") or DEFAULT_BOOTSTRAP
-    )
+    given = flags["bootstrap"] or named_bootstrap() or DEFAULT_BOOTSTRAP
     user = flags["user"]
     tls = Tls(ca_file=flags["tls_ca"], cert_file=flags["tls_cert"], key_file=flags["tls_key"])
     return ClientSettings(
@@ -119,11 +117,11 @@ def client_settings(flags: Mapping[str, Any]) -> ClientSettings:
     )
 
 
-def _root_bootstrap() -> str | None:
-    """`mainstem -b HOST:PORT topic ls`."""
+def named_bootstrap() -> str | None:
+    """`mainstem -b HOST:PORT topic ls`, or what the environment says."""
     context = click.get_current_context(silent=True)
     found = context.find_root().params.get("bootstrap") if context is not None else None
-    return str(found) if found else None
+    return str(found) if found else os.environ.get("MAINSTEM_BOOTSTRAP")
 
 
 def _password(user: str, file: Path | None) -> str:

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 import click
 
-from mainstem.cli.connect import close_to
-from mainstem.client.settings import Address, parse_bootstrap
+from mainstem.cli.connect import close_to, named_bootstrap
+from mainstem.client.settings import DEFAULT_BOOTSTRAP, Address, parse_bootstrap
 from mainstem.config.sections import USUAL_PORTS
 from mainstem.model.errors import (
     BrokerRefused,
@@ -32,7 +32,6 @@ _OPTIONS = (
     click.option(
         "--http",
         "where",
-        default=USUAL,
         envvar="MAINSTEM_HTTP",
         metavar="HOST:PORT",
         help=f"The broker's http listener. [$MAINSTEM_HTTP; {USUAL}]",
@@ -57,7 +56,7 @@ def door_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def with_door(
         *args: Any,
-        where: str,
+        where: str | None,
         token_file: Path | None,
         tls: bool,
         tls_ca: str | None,
@@ -66,12 +65,24 @@ def door_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         context = ssl.create_default_context(cafile=tls_ca) if tls or tls_ca else None
         token = token_file.read_text().strip() if token_file is not None else None
-        return function(*args, door=Door(parse_bootstrap(where)[0], token, context, timeout_s), **kwargs)
+        address = parse_bootstrap(where or _usual())[0]
+        return function(*args, door=Door(address, token, context, timeout_s), **kwargs)
 
     made: Callable[..., Any] = with_door
     for option in reversed(_OPTIONS):
         made = option(made)
     return made
+
+
+def _usual() -> str:
+    """Not where somebody has named another broker, or the wrong one would be asked, and do it."""
+    named = named_bootstrap()
+    if named not in (None, DEFAULT_BOOTSTRAP):
+        raise click.UsageError(
+            f"This command asks a broker's http listener, and {named} is one for Kafka's clients: "
+            "name the other with --http HOST:PORT, or $MAINSTEM_HTTP."
+        )
+    return USUAL
 
 
 def namespace_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
+from mainstem.cli.connect import close_to
 from mainstem.cli.door import Door, door_options, namespace_option
 from mainstem.cli.groups import examples
 from mainstem.cli.output import emit_record, json_option, plural
 from mainstem.cli.values import Duration, json_pairs
-from mainstem.model.errors import QueueError
+from mainstem.model.errors import QueueError, ResourceNotFound
 
 # Sent in one request.
 MESSAGES_AT_ONCE = 1000
@@ -59,6 +60,10 @@ def command(body: str | None, namespace: str, as_json: bool, door: Door, **asked
         "delay_ms": asked["delay"],
     }
     counts: dict[str, int] = {}
+    if asked["queue"] is not None and asked["delay"]:
+        hint = _no_queue(door, namespace, key)
+        if hint:
+            click.echo(f"{hint} If there is none when it is due, the message is dropped.", err=True)
     for bodies in _requests(body, asked["lines"]):
         messages = [{**message, **_body(one)} for one in bodies]
         fact = door.post("/admin/publish", namespace=namespace, exchange=exchange, key=key, messages=messages)
@@ -72,9 +77,17 @@ def command(body: str | None, namespace: str, as_json: bool, door: Door, **asked
         click.echo(
             ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "nothing to publish"
         )
+    if asked["queue"] is not None and counts.get("unroutable"):
+        raise ResourceNotFound(_no_queue(door, namespace, key) or "the queue was deleted just now")
     lost = sum(count for outcome, count in counts.items() if outcome in ("unroutable", "refused"))
     if lost:
         raise QueueError(f"{plural(lost, 'message')} went nowhere")
+
+
+def _no_queue(door: Door, namespace: str, name: str) -> str | None:
+    """None if there is a queue, or a topic, of this name."""
+    names = [str(row["queue"]) for row in door.rows("/admin/queues", namespace=namespace)]
+    return None if name in names else f"there is no queue {name!r}.{close_to(name, names)}"
 
 
 def _target(asked: dict[str, Any]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -19,8 +20,8 @@ from mainstem.broker.access.scram import (
 )
 from mainstem.cli.connect import client_options, close_to
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, yes_option
-from mainstem.model.errors import DuplicateResource, InvalidRequest, ResourceNotFound
+from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, plural, yes_option
+from mainstem.model.errors import DuplicateResource, InvalidRequest, MainstemError, ResourceNotFound
 
 if TYPE_CHECKING:
     from mainstem.client import Client
@@ -105,7 +106,22 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None
     confirm(f"Remove {', '.join(names)}?", yes=yes)
     for name, mechanisms in held.items():
         remove_user(client, name, mechanisms)
-        emit_record({"user": name, "removed": True}, as_json=as_json)
+        rules = _rules_of(client, name)
+        emit_record({"user": name, "removed": True, "rules_left": rules}, as_json=as_json)
+        if rules and not as_json:
+            click.echo(
+                f"{plural(rules, 'rule')} for {name} stay, for whoever gets that name: "
+                f"mainstem acl ls --principal {name}",
+                err=True,
+            )
+
+
+def _rules_of(client: Client, name: str) -> int:
+    from mainstem.client.access import RuleFilter, find_rules
+
+    with contextlib.suppress(MainstemError):  # where nobody needs a rule there are none to be asked for
+        return len(find_rules(client, RuleFilter(principal=f"User:{name}")))
+    return 0
 
 
 def _must_exist(client: Client, name: str) -> list[str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from mainstem.kernel.subs.attempts import Attempts
+from mainstem.kernel.subs.attempts import MOST_COUNTED, Attempts
 
 
 def one_by_one(attempts: Attempts) -> dict[int, int]:
@@ -62,3 +62,11 @@ def test_a_count_that_is_told_late_or_twice_changes_nothing():
     assert attempts.ranges() == known == [(0, 2, 1), (2, 4, 2), (4, 6, 1)]
     attempts.put_at_least(1, 8, 2)
     assert attempts.ranges() == [(0, 1, 1), (1, 8, 2)]
+
+
+def test_counting_ends_somewhere() -> None:
+    attempts = Attempts()
+    attempts.put(0, 10, MOST_COUNTED - 1)
+    for _ in range(3):
+        attempts.failed(2, 5)
+    assert attempts.ranges() == [(0, 2, MOST_COUNTED - 1), (2, 5, MOST_COUNTED), (5, 10, MOST_COUNTED - 1)]

@@ -20,6 +20,7 @@ from mainstem.broker.queues.shelf import Shelf
 from mainstem.broker.queues.spec import QueueOptions, QueueSpec
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import WouldBlock
+from mainstem.kernel.subs.attempts import MOST_COUNTED
 from mainstem.kernel.subs.sharing import Sharing
 from mainstem.model.errors import QueueInUse
 from mainstem.model.logs import get_log
@@ -395,7 +396,7 @@ class Queue:
         limit = self.options.delivery_limit
         if failed and limit is not None:
             for run_first, run_stop, attempts in held.state.attempt_runs(first, stop):
-                if attempts >= limit:
+                if attempts >= min(limit, MOST_COUNTED):
                     self.discard(held, run_first, run_stop, "delivery_limit")
                 else:
                     self._count_failed(held, run_first, run_stop)

@@ -45,10 +45,13 @@ async def log_in(
             raise AuthenticationFailed(f"user '{GUEST}' can only connect via localhost")
         return principal_of(GUEST)
     if listener.authenticator is None:
-        raise AuthenticationFailed("invalid credentials")
-    step = await listener.authenticator.step(
-        PlainExchange(listener.broker.access), f"\0{user}\0{password}".encode()
-    )
+        raise AuthenticationFailed(f"user {user!r}: authentication is off, and only {GUEST!r} may log in")
+    try:
+        step = await listener.authenticator.step(
+            PlainExchange(listener.broker.access), f"\0{user}\0{password}".encode()
+        )
+    except AuthenticationFailed as error:
+        raise AuthenticationFailed(f"user {user!r}: {error}") from None
     assert step.user is not None
     return f"User:{step.user}"  # a name with a colon is a name all the same
 

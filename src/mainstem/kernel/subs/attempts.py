@@ -1,7 +1,8 @@
 """How many deliveries of a message failed, for the few that have any.
 
 Messages mostly fail in runs (a consumer goes with all it held) and the same few times, so each count keeps
-the ranges of those that failed so often.
+the ranges of those that failed so often. Counting ends at MOST_COUNTED: every step looks at all counts there
+are, and somebody might make many different ones.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mainstem.kernel.subs.ranges import RangeSet
+
+MOST_COUNTED = 1000
 
 
 class Attempts:
@@ -86,6 +89,7 @@ class Attempts:
         return sorted((*one, count) for count, ranges in self._by_count.items() for one in ranges)
 
     def _put(self, count: int, first: int, stop: int) -> None:
+        count = min(count, MOST_COUNTED)
         ranges = self._by_count.get(count)
         if ranges is None:
             ranges = self._by_count[count] = RangeSet()
