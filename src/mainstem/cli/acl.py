@@ -83,6 +83,7 @@ def ls(principal: str | None, as_json: bool, client: Client, **resource: Any) ->
         "mainstem acl add alice read --topic orders",
         "mainstem acl add alice read write --topic shop. --prefix",
         "mainstem acl add alice read --group billing",
+        "mainstem acl add alice create write read --topic /shop/ --prefix  # all in the vhost 'shop'",
         "mainstem acl add '*' all --topic secret --deny",
     )
 )

@@ -53,7 +53,7 @@ def export(file: Path | None, namespace: str | None, door: Door) -> None:
     "import",
     epilog=examples(
         "mainstem definitions import broker.json --dry-run",
-        "mainstem definitions import broker.json --json | jq 'select(.outcome != \"created\")'",
+        "mainstem definitions import broker.json --json | jq 'select(.outcome != \"created\" or .left_out)'",
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
@@ -66,6 +66,8 @@ def export(file: Path | None, namespace: str | None, door: Door) -> None:
 @door_options
 def take_over(file: Path, namespace: str, dry_run: bool, show_all: bool, as_json: bool, door: Door) -> None:
     """Make what a file of RabbitMQ's has. What is there already stays; a policy of the same name changes.
+
+    Users and permissions count where people must log in (security.authentication).
 
     What cannot be taken over is listed with the reason: it is never dropped without a word.
     """
@@ -80,7 +82,7 @@ def take_over(file: Path, namespace: str, dry_run: bool, show_all: bool, as_json
             why = row.get("why") or row.get("left_out")
             click.echo(f"{row['what']} {row['name']}: {row['outcome']}{f': {why}' if why else ''}")
     for (what, outcome), count in counts.items():
-        remark(f"{count:,} {what} {outcome}")
+        remark(f"{what}: {count:,} {outcome}")
     failed = sum(count for (_, outcome), count in counts.items() if outcome == "failed")
     if failed:
         raise QueueError(f"{plural(failed, 'thing')} could not be made")

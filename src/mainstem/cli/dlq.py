@@ -134,7 +134,7 @@ def redrive(queue: str, ids: tuple[str, ...], yes: bool, as_json: bool, door: Do
     elif not as_json:
         remark(", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()))
     if stayed and not dry_run:
-        raise QueueError(f"{plural(stayed, 'message')} stayed where they are")
+        raise QueueError(f"{plural(stayed, 'message')} not moved")
 
 
 def _emit(rows: Iterable[dict[str, Any]], counts: dict[str, int], as_json: bool) -> None:

@@ -11,7 +11,7 @@ from mainstem.cli.groups import Commands, examples
 from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, yes_option
 from mainstem.cli.values import json_pairs
 
-KINDS = ("direct", "fanout", "topic", "headers", "x-consistent-hash", "x-delayed-message")
+KINDS = ("direct", "fanout", "topic", "headers", "x-consistent-hash", "x-local-random", "x-delayed-message")
 DEFAULT = "(default)"
 
 

@@ -107,8 +107,9 @@ class LazyCommands(Commands):
     cls=LazyCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
-        "mainstem serve                      # Kafka on 127.0.0.1:9092, data in ./mainstem-data",
+        "mainstem serve                      # Kafka on 127.0.0.1:9092, AMQP on 5672",
         "echo hello | mainstem produce greetings; mainstem consume greetings",
+        "mainstem queue create tasks; mainstem publish --queue tasks hello; mainstem queue peek tasks",
         "mainstem doctor                     # is this machine fit for it?",
         "mainstem config show --origin       # every setting, and who set it",
     ),
