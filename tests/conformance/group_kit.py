@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 from typing import Any
@@ -107,9 +108,18 @@ class Stranger:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def wait_for_a_share(self) -> None:
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"has a share\n"
+    def wait_for_a_share(self, others: Crowd) -> None:
+        """The others go on polling: who does not poll does not give up what the stranger is to have."""
+        told = self._process.stdout
+        assert told is not None
+
+        def has_one() -> bool:
+            for member in others.members:
+                member.poll()
+            return bool(select.select([told], [], [], 0)[0])
+
+        until(has_one, "the stranger to have a share")
+        assert told.readline() == b"has a share\n"
 
     def kill(self) -> None:
         self._process.kill()

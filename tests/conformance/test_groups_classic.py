@@ -59,7 +59,7 @@ def test_the_partitions_of_a_crashed_member_go_to_the_others_when_its_session_en
     local.settle(6)
     with Stranger(address, group, topic, {**CLASSIC, "session.timeout.ms": 1000}) as stranger:
         until(lambda: len(local.members[0].poll()) == 3, "the stranger to take its share")
-        stranger.wait_for_a_share()
+        stranger.wait_for_a_share(local)
         stranger.kill()
         local.settle(6)
 

@@ -65,7 +65,7 @@ def test_the_share_of_a_member_that_crashed_is_taken_over(crowd, address, group,
     local.settle(6)
     with Stranger(address, group, topic, NEWER) as stranger:
         until(lambda: len(local.members[0].poll()) == 3, "the stranger to take its share")
-        stranger.wait_for_a_share()
+        stranger.wait_for_a_share(local)
         stranger.kill()
         local.settle(6)
 

@@ -96,7 +96,8 @@ class LeasedLane:
     # --- and take back -----------------------------------------------------------------------------
 
     def holds(self, holder: str, first: int, stop: int) -> bool:
-        return self._leases.has_all(self, max(first, self.floor), stop, holder)
+        first = max(first, self.floor)
+        return first >= stop or self._leases.has_all(self, first, stop, holder)
 
     def renew(self, holder: str, first: int, stop: int, deadline_ms: int) -> None:
         self._leases.renew(self, first, stop, deadline_ms, holder)
