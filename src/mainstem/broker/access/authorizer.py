@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mainstem.broker.access.acls import ALLOW, ANY_NAME, DENY, IMPLIED_BY, LITERAL, PREFIXED, Acl, AclTable
-from mainstem.broker.access.names import base_of, is_elsewhere
+from mainstem.broker.access.names import base_of, is_elsewhere, split
 
 ANONYMOUS = "User:ANONYMOUS"
 # No rule speaks of a name with it in particular.
@@ -134,7 +134,7 @@ class AclAccess:
         for acl in self._acls.of_kind("topic"):
             if acl.speaks_of(principal, host) and _allowed([acl], operation):
                 names.add(acl.name if acl.pattern == LITERAL else acl.name + _MADE_UP)
-        inside = (name for name in names if _is_in(base, name) and name != ANY_NAME)
+        inside = (name for name in names if _is_in(namespace, name) and name != ANY_NAME)
         return any(self._decide(principal, host, operation, "topic", name) for name in inside)
 
 
@@ -152,8 +152,9 @@ def _allowed(acls: Iterable[Acl], operation: str) -> bool:
     return any(acl.permission == ALLOW and acl.operation in enough for acl in acls)
 
 
-def _is_in(base: str, name: str) -> bool:
-    return name.startswith(base) if base else not is_elsewhere(name)
+def _is_in(namespace: str, name: str) -> bool:
+    found = split(name)  # of a name that nothing can have: None
+    return found is not None and found[0] == namespace
 
 
 def _covers_everything(acl: Acl) -> bool:
