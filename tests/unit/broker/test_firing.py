@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from pathlib import Path
 
 import pytest
 from queue_kit import add, declare, eventually, on_disk, run, take_all
 
+from mainstem.broker.broker import Broker
+from mainstem.broker.options import BrokerOptions
 from mainstem.broker.queues import ExchangeSpec, Namespace, Queues, Target, firing
 from mainstem.broker.queues.firing import COPIED_BYTES
-from mainstem.model.errors import InvalidRequest
+from mainstem.broker.store import Section
+from mainstem.kernel.log.log import LogOptions
+from mainstem.model.errors import DiskFull, InvalidRequest
 from mainstem.model.labels import Labels
+from mainstem.testing.memory_disk import MemoryDisk
 
 AHEAD_MS = 400
 LONG = bytes(COPIED_BYTES)
@@ -133,6 +140,26 @@ def test_one_that_cannot_be_published_holds_up_no_other(tmp_path: Path) -> None:
         assert left.due_ms > queues.now_ms(), "it is tried again, later"
 
     run(tmp_path, act)
+
+
+def test_on_a_full_disk_what_is_due_comes_all_the_same() -> None:
+    async def play() -> None:
+        disk = MemoryDisk("/data")
+        options = LogOptions(file_bytes=64 << 10, reserve_bytes=16 << 10)
+        broker = await Broker.open(BrokerOptions("/data", log=options), disk=disk)
+        queues, ns = broker.queues, broker.queues.topology.namespace("/")
+        queue = await declare(queues, ns, "work")
+        add(queues.gather_delayed(queues.now_ms() + 2 * AHEAD_MS), b"due", "work")
+        await on_disk(queues)
+        disk.space_bytes = 0
+        with contextlib.suppress(DiskFull):
+            while True:
+                await broker.store.commit(Section.NOTHING, b"x" * 1000)
+        await eventually(lambda: queue.ready == 1)
+        disk.space_bytes = 1 << 40
+        await broker.close()
+
+    asyncio.run(play())
 
 
 def test_headers_that_nobody_can_read_lead_nowhere(tmp_path: Path) -> None:

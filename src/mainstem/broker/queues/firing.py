@@ -151,7 +151,8 @@ class Firing:
                     raise
                 break  # those before it go first: then it is clear which one it is
             count += 1
-        return count, work.commit()
+        # Or what waits would keep a full disk full: nobody could take it.
+        return count, work.commit(essential=True)
 
     def _copy(self, work: Work, due: Due, copied: Copied, routes: Routes) -> int:
         """What it adds to the frame, at most. If it fails, nothing was added."""

@@ -48,8 +48,11 @@ class Work:
     def ack(self, queue: Queue, lane: int, first: int, stop: int) -> None:
         self._acks.setdefault(queue.lanes[lane], []).append((first, stop))
 
-    def commit(self) -> asyncio.Future[None]:
-        """Done once all of it is on disk; acknowledged in memory at once. DiskFull changes nothing."""
+    def commit(self, *, essential: bool = False) -> asyncio.Future[None]:
+        """Done once all of it is on disk; acknowledged in memory at once. DiskFull changes nothing.
+
+        On a full disk what only acknowledges goes on, and what is `essential`.
+        """
         self._flush()  # earlier publishes and acks stay earlier
         groups = [group for group in self._gathering.groups if group.count]
         reached = {lane.partition: lane.partition.next_offset for group in groups for lane in group.lanes}
@@ -75,9 +78,10 @@ class Work:
             for on_held, held in later:
                 on_held(held)
 
+        deltas = [(Section.ACKS, acked)] if self._acks else []
         try:
             done = self._store.commit_together(
-                [(Section.ACKS, acked)] if self._acks else [], entries, essential=not entries, then=on_disk
+                deltas, entries, essential=essential or not entries, then=on_disk
             )
         except BaseException:
             for partition, next_offset in reached.items():
