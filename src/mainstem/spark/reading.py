@@ -19,6 +19,7 @@ from mainstem.model.logs import get_log
 from mainstem.spark.columns import Collector
 from mainstem.spark.planning import DEAD_SUFFIX, HINT
 from mainstem.spark.ranges import Range
+from mainstem.spark.workers import settle
 
 if TYPE_CHECKING:
     from mainstem.spark.typed import BadRecord, Typing
@@ -43,6 +44,7 @@ class ReadOptions:
 
 
 def read(piece: Range, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    settle()
     with Client(options.settings) as client:
         batches = _records(client, piece, options)
         if options.typing is None:

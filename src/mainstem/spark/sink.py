@@ -24,6 +24,7 @@ from mainstem.model.errors import InvalidRequest
 from mainstem.spark.connecting import patience_s, settings_of
 from mainstem.spark.options import Options
 from mainstem.spark.versions import StreamArrowWriter, batches_of
+from mainstem.spark.workers import settle
 from mainstem.spark.writing import CODECS, Stager, WriteOptions
 
 QUERY_ID = "sql.streaming.queryId"
@@ -120,6 +121,7 @@ def sink_of(query: str) -> str:
 def _stage(
     iterator: Iterator[pa.RecordBatch], options: WriteOptions
 ) -> dict[TopicPartition, list[sinks.Staged]]:
+    settle()
     with Client(options.settings) as client:
         stager = Stager(client, options)
         for batch in iterator:
