@@ -56,8 +56,7 @@ def scenario(
     rows: int,
     triggers: int,
 ) -> Scenario:
-    # A fourth side only where it fits into the time.
-    older = record_bytes == 100 and least is not None
+    older = least is not None
     return Scenario(
         name=name,
         title=title,

@@ -80,6 +80,7 @@ cdef class Columns:
     cdef public bytearray offset_data, time_data, key_end_data, value_end_data, key_valid, value_valid, keys, values
     cdef public bint with_headers
     cdef public list headers
+    cdef tuple _own_holders
     cdef i64[::1] _offsets
     cdef i64[::1] _times
     cdef int[::1] _key_ends

@@ -20,6 +20,7 @@ and the entry functions turn that into CorruptBatch. Sizes are checked before an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import getrefcount
 
 from mainstem.model.errors import CorruptBatch, InvalidRequest, InvalidTimestamp
 from mainstem.model.record import Headers, Record
@@ -157,6 +158,33 @@ class Columns:
         self._times = memoryview(self.time_data).cast("q")
         self._key_ends = memoryview(self.key_end_data).cast("i")
         self._value_ends = memoryview(self.value_end_data).cast("i")
+        self._own_holders = self._holders()
+
+    def clear(self) -> bool:
+        """Empty, for other rows; False, and nothing has changed, while others hold what it filled.
+
+        New memory has to be found and filled with zeros, which costs more than what is written to it.
+        """
+        if self._holders() != self._own_holders:
+            return False
+        self.rows = self.null_keys = self.null_values = self.held_bytes = 0
+        self.key_valid[:] = bytes(len(self.key_valid))
+        self.value_valid[:] = bytes(len(self.value_valid))
+        self.headers = []
+        return True
+
+    def _holders(self) -> tuple[int, ...]:
+        """How many refer to each of its parts: whoever was given one counts too."""
+        return (
+            getrefcount(self.offset_data),
+            getrefcount(self.time_data),
+            getrefcount(self.key_end_data),
+            getrefcount(self.value_end_data),
+            getrefcount(self.key_valid),
+            getrefcount(self.value_valid),
+            getrefcount(self.keys),
+            getrefcount(self.values),
+        )
 
     def add(
         self,
@@ -183,9 +211,7 @@ class Columns:
         key_end, value_end = self._key_ends[row], self._value_ends[row]
         if key_end + end > _MAX_COLUMN_BYTES or value_end + end > _MAX_COLUMN_BYTES:
             raise InvalidRequest(f"keys or values of more than {_MAX_COLUMN_BYTES} bytes in one column")
-        # Keys and values lie in `data` side by side: they cannot need more room than it takes.
-        if len(self.keys) < key_end + end:
-            self.keys.extend(bytes(key_end + end - len(self.keys)))
+        # Values cannot need more room than all of it takes, nor can keys; but often there are none.
         if len(self.values) < value_end + end:
             self.values.extend(bytes(value_end + end - len(self.values)))
         try:
@@ -200,6 +226,8 @@ class Columns:
                 if offset < first or offset >= stop:
                     continue
                 if key_size >= 0:
+                    if len(self.keys) < key_end + key_size:
+                        self.keys.extend(bytes(key_end + end - len(self.keys)))
                     self.key_valid[row >> 3] |= 1 << (row & 7)
                     _copy(data, key_at, self.keys, key_end, key_size)
                     key_end += key_size

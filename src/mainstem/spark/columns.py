@@ -7,6 +7,7 @@ headers.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ PLAIN = tuple(name for name in TYPES if name != "headers")
 ROWS = 20_000
 BYTES = 4 << 20
 CREATE_TIME, APPEND_TIME = 0, 1
+# Whoever takes a record batch holds it until he has the next one.
+GIVEN = 3
 
 
 def names_of(wanted: Sequence[str], with_headers: bool) -> tuple[str, ...]:
@@ -73,6 +76,7 @@ class Collector:
         self._partition = pa.scalar(partition, pa.int32())
         self._with_headers = "headers" in self._names
         self._columns = Columns(ROWS, self._with_headers)
+        self._given: deque[Columns] = deque(maxlen=GIVEN)
         self._kind = CREATE_TIME
 
     def add(self, fetched: Fetched, stop: int, committed: bool) -> Iterator[pa.RecordBatch]:
@@ -108,11 +112,17 @@ class Collector:
 
     def _flush(self) -> pa.RecordBatch:
         columns = self._columns
-        # What follows is alike most of the time; to grow is to copy.
-        room = min(len(columns.values), 2 * BYTES)
-        self._columns = Columns(ROWS, self._with_headers, room)
+        self._columns = self._empty()
+        self._given.append(columns)
         arrays = [self._array(name, columns) for name in self._names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _empty(self) -> Columns:
+        """Those that were given away first and are not used any more, or new ones."""
+        if self._given and self._given[0].clear():
+            return self._given.popleft()
+        # What follows is alike most of the time; to grow is to copy.
+        return Columns(ROWS, self._with_headers, min(len(self._columns.values), 2 * BYTES))
 
     def _array(self, name: str, columns: Columns) -> pa.Array:
         rows = columns.rows

@@ -131,3 +131,41 @@ def test_a_column_has_an_end():
     memoryview(columns.key_end_data).cast("i")[0] = (1 << 31) - 5
     with pytest.raises(InvalidRequest, match="in one column"):
         columns.add(data, 1, (0, 0, 1), None, 0, 10)
+
+
+def test_memory_is_used_again_once_nobody_holds_the_rows_in_it() -> None:
+    columns = Columns(10)
+    batch = encode_batch([Record(0, 5, b"k", b"v" * 100)], base_offset=0)
+    header, data = open_records(batch)
+    base = (header.base_offset, header.last_offset_delta, header.base_timestamp_ms)
+    columns.add(data, 1, base, None, 0, 1)
+    held = pa.py_buffer(columns.values)
+    assert not columns.clear()
+    assert columns.rows == 1, "nothing has changed"
+    del held
+    assert columns.clear()
+    assert (columns.rows, columns.held_bytes, any(columns.value_valid), any(columns.key_valid)) == (
+        0,
+        0,
+        False,
+        False,
+    )
+    columns.add(data, 1, base, None, 0, 1)
+    assert bytes(columns.values[:100]) == b"v" * 100
+
+
+@pytest.mark.parametrize("kept_batches", [0, 1, 100])
+def test_rows_that_somebody_keeps_stay_as_they_are(kept_batches: int) -> None:
+    """Spark lets go of each record batch once it has the next one; others may keep some, or all."""
+    collector, seen, kept = Collector("t", 0, ("key", "value", "offset")), [], []
+    for number in range(20):
+        records = [Record(0, 5, None, bytes([number]) * 5000)] * 1000
+        batch = encode_batch(records, base_offset=1000 * number)
+        for rows in collector.add(fetched(batch, 1000 * number), 1 << 40, False):
+            seen += [value[0] for value in rows.column("value").to_pylist()]
+            kept = [*kept, rows][-kept_batches:] if kept_batches else []
+    seen += [value[0] for rows in collector.rest() for value in rows.column("value").to_pylist()]
+    assert seen == [number for number in range(20) for _ in range(1000)]
+    values = [value[0] for rows in kept for value in rows.column("value").to_pylist()]
+    offsets = [offset for rows in kept for offset in rows.column("offset").to_pylist()]
+    assert values == [offset // 1000 for offset in offsets]
