@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+
+from mainstem.spark.interpreter import worker_python
 
 HERE = str(Path(__file__).parent)
 ORDER = "id BIGINT, region STRING, customer STRING, amount DOUBLE, at TIMESTAMP"
@@ -24,7 +25,7 @@ TUNED_SINK = {"kafka.linger.ms": "20", "kafka.batch.size": str(128 << 10)}
 
 
 def session(jars: str) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()  # as our own commands have it
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.driver.memory", "2g").config("spark.log.level", "ERROR")

@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 from spark_kit import House, new_name
 
+from mainstem.spark.interpreter import worker_python
 from mainstem.testing.broker import Broker
 
 # Records of tests have times of their own, years ago.
@@ -19,7 +19,7 @@ FOREVER = {"topics.retention_ms": -1}
 def spark(tmp_path_factory) -> Iterator[SparkSession]:
     if not os.environ.get("JAVA_HOME") and not shutil.which("java"):
         pytest.skip("Spark needs Java 17 or newer; there is none here")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")

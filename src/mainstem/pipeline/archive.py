@@ -25,10 +25,6 @@ from pathlib import Path
 _UNFINISHED = bytes(4)
 
 
-def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mainstem"
-
-
 def java_command() -> str | None:
     """As Spark's own scripts choose it."""
     if home := os.environ.get("JAVA_HOME"):

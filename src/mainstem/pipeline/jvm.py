@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from mainstem.model.errors import NotSupported
-from mainstem.pipeline.archive import Making, archive_path, cache_folder, java_command, start_making
+from mainstem.pipeline.archive import Making, archive_path, java_command, start_making
+from mainstem.spark.interpreter import cache_folder
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # The compiler that takes long to pay, and a collector with threads, are for work that lasts.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.model.errors import NotSupported
 from mainstem.pipeline.jvm import launch_jvm
+from mainstem.spark.interpreter import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,8 @@ def spark_session(
     sooner, and computes slower all along. What Spark's JVM says goes to `log_file`, or nowhere.
     """
     require_spark()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    python = worker_python() if master.startswith("local") else sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", python)
     from pyspark.sql import SparkSession
 
     chosen = _ALWAYS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
