@@ -16,6 +16,19 @@ def broker():
 
 
 @pytest.fixture
+def watched(client):
+    made = []
+
+    def watch(topics):
+        made.append(DeadWatch(client.settings, topics))
+        return made[-1]
+
+    yield watch
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
 def client(broker):
     with Client(ClientSettings(parse_bootstrap(broker.kafka), attempts=1)) as client:
         yield client
@@ -27,10 +40,10 @@ def put(client, topic, count, partition=0):
     client.produce({TopicPartition(topic, partition): batch})
 
 
-def test_what_was_there_before_a_run_is_not_its_own(client):
+def test_what_was_there_before_a_run_is_not_its_own(client, watched):
     admin.create_topic(client, "a.dead", 2)
     put(client, "a.dead", 5)
-    watch = DeadWatch(client.settings, of_topics(["a", "b"]))
+    watch = watched(of_topics(["a", "b"]))
     watch.begin()
     assert watch.look(["a.dead", "b.dead"]) == {"a.dead": 0, "b.dead": 0}
     put(client, "a.dead", 2, partition=1)
@@ -43,29 +56,29 @@ def test_what_was_there_before_a_run_is_not_its_own(client):
     assert watch.look(["a.dead"]) == {"a.dead": 1}
 
 
-def test_topics_of_a_pattern_are_found(client):
+def test_topics_of_a_pattern_are_found(client, watched):
     for topic in ("shop-1", "shop-1.dead", "other.dead"):
         admin.create_topic(client, topic, 1)
     put(client, "shop-1.dead", 4)
     dead = of_topics((), "shop-.*")
-    watch = DeadWatch(client.settings, dead)
+    watch = watched(dead)
     watch.begin()
     put(client, "shop-1.dead", 1)
     assert watch.found(dead) == {"shop-1.dead"}
     assert watch.look(dead.among(["shop-1", "shop-2"])) == {"shop-1.dead": 1, "shop-2.dead": 0}
 
 
-def test_a_broker_that_is_away_makes_figures_unknown_and_no_errors(broker, client):
+def test_a_broker_that_is_away_makes_figures_unknown_and_no_errors(broker, watched):
     dead = DeadTopics(frozenset({"a.dead"}), frozenset({"b-.*"}))
-    watch = DeadWatch(client.settings, dead)
+    watch = watched(dead)
     watch.begin()
     broker.stop()
     assert watch.found(dead) == {"a.dead"}
     assert watch.look(["a.dead"]) == {"a.dead": -1}
 
 
-def test_where_nothing_can_be_bad_nobody_is_asked(broker, client):
-    watch = DeadWatch(client.settings, DeadTopics())
+def test_where_nothing_can_be_bad_nobody_is_asked(broker, watched):
+    watch = watched(DeadTopics())
     broker.stop()
     watch.begin()
     assert watch.look([]) == {}

@@ -71,6 +71,7 @@ class Shop:
             run.step()
         finally:
             run.end()
+            run.close()
         return run
 
     def values(self, topic: str) -> list[dict]:

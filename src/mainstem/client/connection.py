@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from mainstem import __version__
 from mainstem.client import codes, sasl
+from mainstem.client.receiving import ReceiveMemory
 from mainstem.client.settings import Address, ClientSettings, Tls
 from mainstem.model.errors import (
     AuthenticationFailed,
@@ -52,6 +53,7 @@ class Connection:
         self._settings = settings
         self._pending: deque[tuple[ApiSpec, int, int]] = deque()
         self._next_id = 0
+        self._memory = ReceiveMemory()
         self._socket = _connect(address, settings)
         try:
             self.versions = self._negotiate()
@@ -162,7 +164,7 @@ class Connection:
             raise self._lost(spec, error) from None
 
     def _read(self, size: int) -> memoryview:
-        view = memoryview(bytearray(size))
+        view = self._memory.take(size)
         have = 0
         while have < size:
             got = self._socket.recv_into(view[have:])

@@ -128,6 +128,7 @@ def run(
             rows = write(output, pipeline, broker, fill.suffix)
         took_ms = int((time.monotonic() - begun_s) * 1000)
         now = before | watch.look(watch.found(dead[output.name]))
+        watch.close()
         yield Filled(output.name, rows, took_ms, letters(now, before))
         before = now
 

@@ -7,8 +7,9 @@ and what a repeated task sent twice counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from mainstem.client import admin, codes
 from mainstem.client.client import LATEST, Client
@@ -20,6 +21,7 @@ from mainstem.pipeline.dead_topics import DeadTopics
 from mainstem.pipeline.progress import DeadLetters, QueryProgress
 
 events = get_log(__name__)
+T = TypeVar("T")
 
 # A run must not stand still for a figure.
 CONNECT_S, REQUEST_S = 2.0, 5.0
@@ -27,18 +29,19 @@ UNKNOWN = -1
 
 
 class DeadWatch:
-    """For one thread, that which follows the run."""
+    """For one thread, that which follows the run. Keeps its connection until it is closed."""
 
     def __init__(self, settings: ClientSettings, topics: DeadTopics) -> None:
         self._settings = replace(
             settings,
-            attempts=1,
+            attempts=2,  # somebody may have ended a connection that was idle
             connect_timeout_s=min(settings.connect_timeout_s, CONNECT_S),
             request_timeout_s=min(settings.request_timeout_s, REQUEST_S),
         )
         self._topics = topics
         self._begun: dict[str, int] = {}  # what was there before; of a topic that was not, nothing
         self.seen: dict[str, int] = {}  # at the last look at each topic
+        self._client: Client | None = None
 
     def begin(self) -> None:
         """Before the first query runs. A topic that cannot be looked at now stays unknown."""
@@ -49,8 +52,7 @@ class DeadWatch:
         if not topics.patterns:
             return topics.names
         try:
-            with Client(self._settings) as client:
-                return topics.left_by(admin.topic_names(client))
+            return topics.left_by(self._ask(admin.topic_names))
         except MainstemError as error:
             events.warning("topics of dead letters cannot be looked for", why=str(error))
             return topics.names
@@ -72,11 +74,24 @@ class DeadWatch:
         if not wanted:
             return {}
         try:
-            with Client(self._settings) as client:
-                return _ends(client, wanted)
+            return self._ask(lambda client: _ends(client, wanted))
         except MainstemError as error:
             events.debug("topics of dead letters cannot be looked at", why=str(error))
             return dict.fromkeys(wanted, UNKNOWN)
+
+    def _ask(self, work: Callable[[Client], T]) -> T:
+        if self._client is None:
+            self._client = Client(self._settings)
+        try:
+            return work(self._client)
+        except MainstemError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 def _ends(client: Client, topics: Iterable[str]) -> dict[str, int]:

@@ -65,6 +65,8 @@ class Driver:
                 self._fail(run, error)
                 if self.status.state == "failed":
                     raise
+            finally:
+                run.close()
 
     def _follow(self, run: Run) -> None:
         while run.is_going() and not self._stop.wait(STEP_S):

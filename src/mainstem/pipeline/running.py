@@ -6,6 +6,7 @@ while run.is_going():
     ... run.status() ...
     run.step()
 run.end()
+run.close()
 """
 
 from __future__ import annotations
@@ -193,6 +194,10 @@ class Run:
         with ThreadPoolExecutor(max(1, len(self.watched))) as pool:
             for ended in [pool.submit(one.query.stop) for one in self.watched]:
                 ended.result()
+
+    def close(self) -> None:
+        """After the last news."""
+        self._watch.close()
 
 
 def _started_again(one: Watched, error: Exception) -> bool:
