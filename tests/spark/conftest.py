@@ -19,8 +19,8 @@ FOREVER = {"topics.retention_ms": -1}
 def spark(tmp_path_factory) -> Iterator[SparkSession]:
     if not os.environ.get("JAVA_HOME") and not shutil.which("java"):
         pytest.skip("Spark needs Java 17 or newer; there is none here")
-    os.environ["PYSPARK_PYTHON"] = worker_python()
     folder = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = worker_python(folder / "python")
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

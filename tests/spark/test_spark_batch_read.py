@@ -3,6 +3,7 @@
 import datetime
 import json
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from spark_kit import T0_MS, new_name
@@ -266,3 +267,8 @@ def test_large_and_many_batches_come_whole(house, topic):
         89_999,
         90_000,
     )
+
+
+def test_workers_do_not_compile_sparks_zip_anew(spark):
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).collect()
+    assert found == [pyspark.__file__]

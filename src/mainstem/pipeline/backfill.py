@@ -122,15 +122,17 @@ def run(
     watch = DeadWatch(fill.settings, reduce(or_, dead.values(), NONE))
     watch.begin()
     before: dict[str, int] = {}
-    for output in frames.outputs:
-        begun_s = time.monotonic()
-        with _watched(spark, output.name, report):
-            rows = write(output, pipeline, broker, fill.suffix)
-        took_ms = int((time.monotonic() - begun_s) * 1000)
-        now = before | watch.look(watch.found(dead[output.name]))
+    try:
+        for output in frames.outputs:
+            begun_s = time.monotonic()
+            with _watched(spark, output.name, report):
+                rows = write(output, pipeline, broker, fill.suffix)
+            took_ms = int((time.monotonic() - begun_s) * 1000)
+            now = before | watch.look(watch.found(dead[output.name]))
+            yield Filled(output.name, rows, took_ms, letters(now, before))
+            before = now
+    finally:
         watch.close()
-        yield Filled(output.name, rows, took_ms, letters(now, before))
-        before = now
 
 
 def _must_be_readable(output: Output, pipeline: Pipeline, suffix: str) -> None:

@@ -34,7 +34,7 @@ class DeadWatch:
     def __init__(self, settings: ClientSettings, topics: DeadTopics) -> None:
         self._settings = replace(
             settings,
-            attempts=2,  # somebody may have ended a connection that was idle
+            attempts=1,
             connect_timeout_s=min(settings.connect_timeout_s, CONNECT_S),
             request_timeout_s=min(settings.request_timeout_s, REQUEST_S),
         )

@@ -40,6 +40,9 @@ _LOCAL = {
 }
 
 
+_chosen: set[str] = set()  # for PYSPARK_PYTHON, by this process
+
+
 def require_spark() -> None:
     """Before work begins: what is missing, in one line."""
     try:
@@ -62,8 +65,7 @@ def spark_session(
     sooner, and computes slower all along. What Spark's JVM says goes to `log_file`, or nowhere.
     """
     require_spark()
-    python = worker_python() if master.startswith("local") else sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", python)
+    _choose_python(master)
     from pyspark.sql import SparkSession
 
     chosen = _ALWAYS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
@@ -76,6 +78,15 @@ def spark_session(
     session.sparkContext.setLogLevel("WARN" if log_file else "ERROR")
     _hush_pyspark()
     return session
+
+
+def _choose_python(master: str) -> None:
+    """Unless the user has named one. Other machines may have this Python; they do not have our script."""
+    named = os.environ.get("PYSPARK_PYTHON")
+    if not named or named in _chosen:
+        python = worker_python() if master.startswith("local") else sys.executable
+        _chosen.add(python)
+        os.environ["PYSPARK_PYTHON"] = python
 
 
 def _hush_pyspark() -> None:

@@ -120,7 +120,9 @@ class Collector:
     def _empty(self) -> Columns:
         """Those that were given away first and are not used any more, or new ones."""
         if self._given and self._given[0].clear():
-            return self._given.popleft()
+            columns = self._given.popleft()
+            if columns.capacity == ROWS and len(columns.values) + len(columns.keys) <= 4 * BYTES:
+                return columns
         # What follows is alike most of the time; to grow is to copy.
         return Columns(ROWS, self._with_headers, min(len(self._columns.values), 2 * BYTES))
 

@@ -12,18 +12,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import stat
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 _SCRIPT = """\
 #!/bin/sh
-# {python}, which has PySpark: without the copies of it that Spark puts on the path.
+# Python with an installed PySpark, without the copies of it that Spark puts on the path.
+set -f
 rest=
 IFS=:
 for entry in $PYTHONPATH; do
     case $entry in
-        {home}/python/lib/*.zip | {home}/jars/*) ;;
+        {copies}) ;;
         *) rest=$rest${{rest:+:}}$entry ;;
     esac
 done
@@ -41,29 +44,51 @@ def worker_python(folder: Path | None = None) -> str:
 
     On a cluster it is the path of a Python that each machine has.
     """
-    home = _spark_home()
-    if home is None:
+    homes = _spark_homes()
+    if not homes:
         return sys.executable
-    text = _SCRIPT.format(python=shlex.quote(sys.executable), home=shlex.quote(str(home)))
-    name = f"python-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    path = (folder or cache_folder()) / name
+    quoted = [shlex.quote(str(home)) for home in homes]
+    copies = " | ".join(f"{home}/python/lib/*.zip | {home}/jars/*" for home in quoted)
+    text = os.fsencode(_SCRIPT.format(python=shlex.quote(sys.executable), copies=copies))
     try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_name(f"{name}.{os.getpid()}")
-            fresh.write_text(text)
-            fresh.chmod(0o755)
-            fresh.replace(path)  # others may be about to do the same
-    except OSError:
+        path = (folder or cache_folder()) / f"python-{hashlib.sha256(text).hexdigest()[:16]}"
+        _put(path, text)
+        return str(path) if os.access(path, os.X_OK) else sys.executable
+    except (OSError, RuntimeError):  # nowhere to write, or nobody's home
         return sys.executable
-    return str(path) if os.access(path, os.X_OK) else sys.executable
 
 
-def _spark_home() -> Path | None:
-    """Of the package; None if there is none, or another Spark is to be used."""
+def _put(path: Path, text: bytes) -> None:
+    """A file that nobody else can have written: it will be run. OSError if there can be none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_mine(path.parent):
+        raise PermissionError(f"others may write to {path.parent}")
+    if path.exists() and _is_mine(path) and path.read_bytes() == text:
+        return
+    number, name = tempfile.mkstemp(dir=path.parent)
+    fresh = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(text)
+        fresh.chmod(0o755)
+        fresh.replace(path)  # others may be about to do the same
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _is_mine(path: Path) -> bool:
+    found = path.lstat()
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _spark_homes() -> list[Path]:
+    """Names of the package's folder; none if there is no package, or another Spark is to be used."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        return None
+        return []
     home = Path(found.origin).parent
     named = os.environ.get("SPARK_HOME")
-    return home if not named or Path(named).resolve() == home.resolve() else None
+    if named and Path(named).resolve() != home.resolve():
+        return []
+    return sorted({home, home.resolve(), Path(named or home)})

@@ -7,9 +7,10 @@ import gc
 from contextlib import suppress
 from functools import cache
 
-# What the memory allocator keeps for the next task, and the largest piece that it keeps.
-KEPT_BYTES = 128 << 20
-LARGEST_BYTES = 32 << 20
+# What a task of ours holds at a time, about: at the end of the heap it stays for the next task. Pieces up to
+# the second size lie on the heap.
+KEPT_BYTES = 64 << 20
+LARGEST_BYTES = 16 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -20,6 +21,7 @@ def settle() -> None:
     Between two tasks a worker of Spark looks for garbage among all objects there are, most of which are the
     modules that it imported, Spark's own and Arrow's. That took as long as reading some 10,000 rows does.
     """
+    gc.collect()
     gc.freeze()
     with suppress(OSError, AttributeError):  # another C library than GNU's
         set_option = ctypes.CDLL(None).mallopt

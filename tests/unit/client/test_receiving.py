@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstem.client.receiving import LARGE_BYTES, ReceiveMemory
+from mainstem.client.receiving import LARGE_BYTES, LARGEST_BYTES, ReceiveMemory
 
 
 def filled(memory: ReceiveMemory, byte: int, size: int = LARGE_BYTES) -> memoryview:
@@ -16,25 +16,34 @@ def test_memory_that_nobody_holds_is_used_again() -> None:
     memory = ReceiveMemory()
     first = filled(memory, 1)
     part = first[10:20]
-    buffer = first.obj
+    place = first.nbytes and id(first.obj)
     del first
     second = filled(memory, 2)
-    assert second.obj is not buffer, "a part of it is held"
+    assert id(second.obj) != place, "a part of it is held"
     assert bytes(part) == bytes([1]) * 10
-    del part, buffer
+    del part
     third = filled(memory, 3)
+    assert id(third.obj) == place
     assert bytes(second[:3]) == bytes([2]) * 3
-    assert third[0] == 3
+
+
+def test_memory_of_an_answer_that_seldom_comes_is_not_kept() -> None:
+    memory = ReceiveMemory()
+    for size in (LARGE_BYTES - 1, LARGEST_BYTES + 1):
+        assert len(filled(memory, 1, size).obj) == size  # type: ignore[arg-type]
+    assert memory.kept_bytes == 0
+    filled(memory, 1, LARGEST_BYTES)
+    assert LARGEST_BYTES <= memory.kept_bytes <= 2 * LARGEST_BYTES
 
 
 def test_a_reader_who_holds_one_answer_while_the_next_comes_needs_two_pieces() -> None:
-    memory, pieces, held = ReceiveMemory(), set(), None
+    memory, held = ReceiveMemory(), None
+    kept = []
     for number in range(20):
-        following = filled(memory, number, LARGE_BYTES + number)
-        pieces.add(id(following.obj))
-        held = following
+        held = filled(memory, number, LARGE_BYTES + number)
+        kept.append(memory.kept_bytes)
     assert held is not None
-    assert len(pieces) == 2
+    assert kept[1:] == [kept[1]] * 19, "nothing new after the second"
 
 
 def test_what_is_kept_stays_however_much_follows() -> None:

@@ -169,3 +169,26 @@ def test_rows_that_somebody_keeps_stay_as_they_are(kept_batches: int) -> None:
     values = [value[0] for rows in kept for value in rows.column("value").to_pylist()]
     offsets = [offset for rows in kept for offset in rows.column("offset").to_pylist()]
     assert values == [offset // 1000 for offset in offsets]
+
+
+def test_record_batches_use_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def make(*arguments):
+        made.append(arguments)
+        return Columns(*arguments)
+
+    monkeypatch.setattr(columns_module, "Columns", make)
+    collector = Collector("t", 0, ("value",))
+    for number in range(30):
+        batch = encode_batch([Record(0, 5, None, b"v" * 5000)] * 1000, base_offset=1000 * number)
+        for rows in collector.add(fetched(batch, 1000 * number), 1 << 40, False):
+            assert len(rows)
+    assert len(made) <= 5
+    large = columns_module.ROWS + 1
+    batch = encode_batch([Record(0, 5, None, b"v")] * large, base_offset=30_000)
+    sizes = [len(rows) for rows in collector.add(fetched(batch, 30_000), 1 << 40, False)]
+    for number in range(40):
+        batch = encode_batch([Record(0, 5, None, b"v")] * 1000, base_offset=60_000 + 1000 * number)
+        sizes += map(len, collector.add(fetched(batch, 60_000 + 1000 * number), 1 << 40, False))
+    assert sizes[-1] <= columns_module.ROWS, "one large batch does not make later ones large"

@@ -42,12 +42,37 @@ def test_it_is_this_python_without_what_spark_puts_on_the_path(tmp_path: Path) -
     assert started(python, ":".join(theirs)) == [sys.executable, "", ["a b", "c"]]
 
 
+def test_it_knows_the_real_name_of_a_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's own script finds its home by that."""
+    (tmp_path / "link").symlink_to(HOME.parent)
+    monkeypatch.syspath_prepend(str(tmp_path / "link"))
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    python = worker_python(tmp_path / "cache")
+    for home in (HOME, tmp_path / "link" / "pyspark"):
+        assert started(python, f"{home}/python/lib/pyspark.zip")[1] == ""
+
+
+def test_what_others_may_have_written_is_not_run(tmp_path: Path) -> None:
+    python = Path(worker_python(tmp_path))
+    text = python.read_bytes()
+    python.write_bytes(b"#!/bin/sh\necho something else\n")
+    assert worker_python(tmp_path) == str(python)
+    assert python.read_bytes() == text, "made again"
+    python.chmod(0o777)
+    assert worker_python(tmp_path) == str(python)
+    assert python.stat().st_mode & 0o777 == 0o755
+    tmp_path.chmod(0o777)
+    assert worker_python(tmp_path) == sys.executable
+
+
 def test_it_is_made_once(tmp_path: Path) -> None:
     assert worker_python(tmp_path) == worker_python(tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_where_it_is_of_no_use_it_is_this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o700)
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     assert worker_python(in_the_way) == sys.executable

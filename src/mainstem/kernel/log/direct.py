@@ -61,7 +61,9 @@ class DirectWriter:
 def _whole_pages() -> memoryview:
     """Memory that begins with a block, as that of a bytearray would not; in few large pages where it can."""
     memory = mmap.mmap(-1, _BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
+    # Not for children: private memory must not be written from while it may be shared with one.
+    for advice in ("MADV_HUGEPAGE", "MADV_DONTFORK"):
+        if hasattr(mmap, advice):
+            with contextlib.suppress(OSError):  # a kernel without it
+                memory.madvise(getattr(mmap, advice))
     return memoryview(memory)
