@@ -37,7 +37,7 @@ def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
 def seal_table(disk: Disk, folder: str, table: PlaceTable, size: int) -> Sealed:
     """Write the sidecar of a journal file that this process wrote, without reading any of it again."""
     _write(disk, folder, table, size)
-    return Sealed(len(table), size)
+    return Sealed(len(table), 0)
 
 
 def _write(disk: Disk, folder: str, table: PlaceTable, size: int) -> None:
