@@ -61,8 +61,9 @@ def scenario(
         name=name,
         title=title,
         conditions=f"AvailableNow, local[2], {rows:,} rows in {PARTITIONS} partitions, {rows // triggers:,} "
-        "to a trigger, start of the query included; a session for each side, warm; the connector in PySpark "
-        f"{spark_python.VERSION}" + (f"; {OURS_OLDER} all in one trigger" if older else ""),
+        "to a trigger, start of the query included; a session for each side, warm, its Python without "
+        f"Spark's zip; the connector in PySpark {spark_python.VERSION}"
+        + (f"; {OURS_OLDER} all in one trigger" if older else ""),
         sides=(OURS, TUNED, CONNECTOR, *([OURS_OLDER] if older else [])),
         bars=(
             Bar("rows_per_s", "at least", least, "REPORT" if least is None else "MUST", CONNECTOR),
