@@ -1,5 +1,9 @@
 """Dead letters are counted by where their topics end, in a real broker."""
 
+import re
+import time
+import urllib.request
+
 import pytest
 
 from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap
@@ -82,3 +86,28 @@ def test_where_nothing_can_be_bad_nobody_is_asked(broker, watched):
     broker.stop()
     watch.begin()
     assert watch.look([]) == {}
+
+
+def open_connections(broker):
+    with urllib.request.urlopen(f"http://{broker.http}/metrics", timeout=30) as answer:
+        found = re.findall(r"^mainstem_kafka_connections\S* (\d+)", answer.read().decode(), re.MULTILINE)
+    return sum(map(int, found))
+
+
+def until_open(broker, count):
+    deadline = time.monotonic() + 30
+    while open_connections(broker) != count:
+        assert time.monotonic() < deadline, f"{open_connections(broker)} connections, not {count}"
+        time.sleep(0.02)
+
+
+def test_a_connection_stays_open_between_looks_and_no_longer_than_the_run(broker, client, watched):
+    admin.create_topic(client, "a.dead", 1)
+    others = open_connections(broker)
+    watch = watched(of_topics(["a"]))
+    watch.begin()
+    for _ in range(3):
+        watch.look(["a.dead"])
+        until_open(broker, others + 1)
+    watch.close()
+    until_open(broker, others)

@@ -1,15 +1,19 @@
 """The book of pipelines in a real broker."""
 
+import io
 import threading
 
 import pytest
 from kafka_kit import until
+from rich.console import Console
 
 from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap
 from mainstem.model.errors import BrokerUnreachable, InvalidRequest, ResourceNotFound
 from mainstem.model.records import Record, encode_batch
 from mainstem.pipeline.book import Book, Wish
+from mainstem.pipeline.driving import Driver
 from mainstem.pipeline.progress import QueryProgress, RunStatus
+from mainstem.pipeline.screen import Screen
 from mainstem.testing.broker import Broker
 
 NOW_MS = 1_800_000_000_000
@@ -231,6 +235,43 @@ def test_a_second_run_is_refused_while_the_first_is_alive(book, other, clock):
     clock.ms += 20_000
     assert other.claim(status("one", run="one-2", at_ms=clock.ms)) is None
     assert book.status("one").run == "one-2"
+
+
+def driver_of(book, clock, **changes):
+    return Driver(book, status(**changes), Screen(Console(file=io.StringIO()), clock), clock)
+
+
+def test_a_run_that_was_killed_is_waited_for_until_it_is_lost(book, other, clock):
+    book.claim(status("killed", state="starting"))
+    driver = driver_of(other, clock, name="killed", run="killed-2", state="starting")
+    claiming = threading.Thread(target=driver.claim)
+    claiming.start()
+    claiming.join(1)
+    assert claiming.is_alive()
+    clock.ms += 15_001
+    claiming.join(30)
+    assert book.status("killed").run == "killed-2"
+    assert driver.status.started_ms == driver.status.at_ms == clock.ms
+
+
+def test_a_run_that_is_heard_of_meanwhile_keeps_the_pipeline(book, other, clock):
+    book.claim(status("alive", state="starting"))
+    over = threading.Event()
+
+    def go_on():
+        while not over.wait(0.1):
+            clock.ms += 3_000
+            book.say(status("alive", at_ms=clock.ms))
+
+    speaking = threading.Thread(target=go_on)
+    speaking.start()
+    try:
+        with pytest.raises(InvalidRequest, match=r"alive runs already, on here \(process 7\)"):
+            driver_of(other, clock, name="alive", run="alive-2", state="starting").claim()
+    finally:
+        over.set()
+        speaking.join()
+    assert other.status("alive").run == "alive-1"
 
 
 def test_of_many_runs_that_begin_at_once_one_has_the_pipeline(broker, clock):

@@ -41,13 +41,24 @@ class Driver:
         self._stop = threading.Event()
 
     def claim(self) -> None:
-        """Two runs on one checkpoint would write over each other."""
-        other = self._book.claim(self.status)
-        if other is not None:
-            raise InvalidRequest(
-                f"{self.status.pipeline} runs already, on {other.host} (process {other.pid});"
-                f" stop it with: mainstem pipeline stop {self.status.pipeline}"
-            )
+        """Two runs on one checkpoint would write over each other.
+
+        A run that was killed could not say so: one that says nothing more is waited for, until it is lost.
+        """
+        heard = None
+        while (other := self._book.claim(self.status)) is not None:
+            place = f"on {other.host} (process {other.pid})"
+            if heard is None:
+                heard = other
+                self._screen.log("info", f"another run, {place}, has not ended: is it alive?")
+            elif (other.run, other.at_ms) != (heard.run, heard.at_ms):
+                raise InvalidRequest(
+                    f"{self.status.pipeline} runs already, {place};"
+                    f" stop it with: mainstem pipeline stop {self.status.pipeline}"
+                )
+            self._stop.wait(STEP_S)
+            now_ms = self._now_ms()
+            self.status = msgspec.structs.replace(self.status, started_ms=now_ms, at_ms=now_ms)
 
     def drive(self, run: Run, session: Callable[[], SparkSession]) -> None:
         """Returns when the run is over, or somebody ended it. Raises what made it fail, once that is told."""
