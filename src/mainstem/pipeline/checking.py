@@ -191,7 +191,8 @@ def _ordered(
         path.pop()
         done[part.name] = part
 
-    for part in pipeline.parts:
+    # Any query may call a function, wherever that is written.
+    for part in sorted(pipeline.parts, key=lambda one: not isinstance(one, Function)):
         visit(part)
     return tuple(done.values())
 

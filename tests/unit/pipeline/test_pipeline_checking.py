@@ -176,6 +176,14 @@ def test_parts_may_stand_in_any_order(loaded):
     assert checked.columns["a"] == ("id",)
 
 
+def test_functions_come_before_all_that_may_call_them(loaded, tmp_path):
+    (tmp_path / "f.py").write_text(
+        "from mainstem.pipeline import function\n@function('bigint')\ndef twice(x):\n    return 2 * x\n"
+    )
+    pipeline = loaded(ORDERS + "CREATE VIEW v AS SELECT twice(id) AS id FROM orders; IMPORT 'f.py';")
+    assert [part.name for part in validate(pipeline, None).order] == ["twice", "orders", "v"]
+
+
 def test_columns_of_a_csv_table_come_from_its_header(loaded, tmp_path):
     (tmp_path / "c.csv").write_text("id;region\n1;north\n")
     text = "CREATE TABLE c WITH (format = 'csv', path = 'c.csv', header = 'true', sep = ';');"
