@@ -64,7 +64,7 @@ $(BIN)/python:
 
 # Build tools live in the environment, so that compiling again needs no network.
 $(VENV)/.base: pyproject.toml setup.py | $(BIN)/python
-	@echo "Setting up $(VENV); the first time takes about a minute"
+	@echo "Setting up $(VENV); the first time takes a minute or more"
 	@$(PIP) 'setuptools>=77' 'Cython>=3.1'
 	@$(PIP) --no-build-isolation --editable '.[demo]'
 	@touch $@

@@ -17,8 +17,9 @@ ROOT = Path(__file__).parent
 LIST = ROOT / "src" / "mainstem" / "model" / "hot.py"
 # Bounds stay checked: these modules read bytes from the network. Annotations stay what they are in Python, so
 # that `int` has no upper end unless a .pxd file says so.
-DIRECTIVES = {"language_level": 3, "annotation_typing": False}
-FLAGS = ["-g0"] if os.name == "posix" else []  # debug symbols would be four fifths of the module
+DIRECTIVES = {"language_level": 3, "annotation_typing": False, "show_performance_hints": False}
+# Debug symbols would be four fifths of the module; the warning is about C that Cython writes.
+FLAGS = ["-g0", "-Wno-sign-compare"] if os.name == "posix" else []
 
 
 def hot_modules() -> list[str]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from mainstem.client import Client, ClientSettings, TopicPartition, admin, parse_bootstrap
 from mainstem.model.errors import BrokerUnreachable, InvalidRequest, ResourceNotFound
 from mainstem.model.records import Record, encode_batch
+from mainstem.pipeline import driving
 from mainstem.pipeline.book import Book, Wish
 from mainstem.pipeline.driving import Driver
 from mainstem.pipeline.progress import QueryProgress, RunStatus
@@ -237,41 +238,80 @@ def test_a_second_run_is_refused_while_the_first_is_alive(book, other, clock):
     assert book.status("one").run == "one-2"
 
 
-def driver_of(book, clock, **changes):
-    return Driver(book, status(**changes), Screen(Console(file=io.StringIO()), clock), clock)
+class Claim:
+    """The claim of a second run, beside the test; `shown` is what its screen says."""
+
+    def __init__(self, book, clock, name):
+        self.shown = io.StringIO()
+        screen = Screen(Console(file=self.shown, width=200), clock)
+        self.driver = Driver(book, status(name, run=f"{name}-2", state="starting"), screen, clock)
+        self.refused = None
+        self._thread = threading.Thread(target=self._go, daemon=True)
+        self._thread.start()
+
+    def _go(self):
+        try:
+            self.driver.claim()
+        except InvalidRequest as error:
+            self.refused = str(error)
+
+    def until_it_listens(self):
+        until(lambda: "listening for 15 seconds" in self.shown.getvalue())
+
+    def end(self):
+        self._thread.join(60)
+        assert not self._thread.is_alive()
 
 
-def test_a_run_that_was_killed_is_waited_for_until_it_is_lost(book, other, clock):
+def test_a_run_that_was_killed_is_listened_to_until_it_is_lost(book, other, clock):
     book.claim(status("killed", state="starting"))
-    driver = driver_of(other, clock, name="killed", run="killed-2", state="starting")
-    claiming = threading.Thread(target=driver.claim)
-    claiming.start()
-    claiming.join(1)
-    assert claiming.is_alive()
+    claim = Claim(other, clock, "killed")
+    claim.until_it_listens()
     clock.ms += 15_001
-    claiming.join(30)
+    claim.end()
+    assert claim.refused is None
     assert book.status("killed").run == "killed-2"
-    assert driver.status.started_ms == driver.status.at_ms == clock.ms
+    assert claim.driver.status.started_ms == claim.driver.status.at_ms == clock.ms
 
 
 def test_a_run_that_is_heard_of_meanwhile_keeps_the_pipeline(book, other, clock):
     book.claim(status("alive", state="starting"))
-    over = threading.Event()
-
-    def go_on():
-        while not over.wait(0.1):
-            clock.ms += 3_000
-            book.say(status("alive", at_ms=clock.ms))
-
-    speaking = threading.Thread(target=go_on)
-    speaking.start()
-    try:
-        with pytest.raises(InvalidRequest, match=r"alive runs already, on here \(process 7\)"):
-            driver_of(other, clock, name="alive", run="alive-2", state="starting").claim()
-    finally:
-        over.set()
-        speaking.join()
+    claim = Claim(other, clock, "alive")
+    claim.until_it_listens()
+    clock.ms += 3_000
+    book.say(status("alive", at_ms=clock.ms))
+    claim.end()
+    assert claim.refused.startswith("alive runs already, on here (process 7)")
     assert other.status("alive").run == "alive-1"
+
+
+def test_a_run_that_ends_while_it_is_listened_to_is_followed_at_once(book, other, clock):
+    book.claim(status("ending", state="starting"))
+    claim = Claim(other, clock, "ending")
+    claim.until_it_listens()
+    book.say(status("ending", state="stopped"))
+    claim.end()
+    assert claim.refused is None
+    assert book.status("ending").run == "ending-2"
+
+
+def test_silence_counts_by_the_clock_of_who_listens(book, other, clock, monkeypatch):
+    monkeypatch.setattr(driving, "LISTEN_S", 1.0)
+    book.claim(status("ahead", state="starting", at_ms=NOW_MS + 600_000))  # of a machine whose clock is ahead
+    claim = Claim(other, clock, "ahead")
+    claim.end()
+    assert claim.refused is None
+    assert book.status("ahead").run == "ahead-2"
+
+
+def test_who_listens_hears_that_the_pipeline_is_to_stop(book, other, clock):
+    book.claim(status("unwanted", state="starting"))
+    claim = Claim(other, clock, "unwanted")
+    claim.until_it_listens()
+    other.ask_to_stop("unwanted")
+    claim.end()
+    assert claim.refused == "stopped before it began"
+    assert book.status("unwanted").run == "unwanted-1"
 
 
 def test_of_many_runs_that_begin_at_once_one_has_the_pipeline(broker, clock):

@@ -52,7 +52,7 @@ def said_in_log(caplog, message):
     """The facts of a line of the broker's log, once it is there: the broker runs in a thread of its own."""
     while True:
         for record in list(caplog.records):
-            if record.message == message:
+            if getattr(record.msg, "sentence", None) == message:
                 return record.facts
         time.sleep(0.005)
 

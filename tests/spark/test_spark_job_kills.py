@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import pyarrow.dataset as ds
 import pytest
 from postgres_kit import Postgres, programs, running_postgres
 from spark_kit import House
@@ -104,20 +105,21 @@ class Works:
         environment = os.environ | {"MAINSTEM_BOOTSTRAP": self._target.address}
         return Process(command, self._folder / f"driver-{self._drivers}.log", environment)
 
-    def until_all_have(self, count: int) -> None:
+    def _keep_going(self) -> None:
         """A driver that ended by itself, because it lost a worker, is started again as its keeper would."""
+        assert self._driver is not None
+        if self._driver.poll() is not None:
+            self.start()
 
+    def until_all_have(self, count: int) -> None:
         def have() -> bool:
-            assert self._driver is not None
-            if self._driver.poll() is not None:
-                self.start()
+            self._keep_going()
             return all(len(numbers) >= count for numbers in self.arrived().values())
 
         assert self._driver is not None
         until(f"{count} numbers everywhere", have, self._driver)
 
     def strike(self, kind: str, away_s: float) -> None:
-        self.strikes[kind] += 1
         assert self._driver is not None
         if kind == "driver":
             self._driver.kill()
@@ -130,10 +132,14 @@ class Works:
             broker.kill()
             time.sleep(away_s)
             broker.start()
+        self.strikes[kind] += 1
 
     def _kill_a_worker(self) -> bool:
+        """Not their daemon, from which they are forked and have their command: without it they go on."""
+        self._keep_going()
         assert self._driver is not None
-        workers = (pid for pid in below(self._driver.pid) if PYTHON_WORKER in command_of(pid))
+        alike = [pid for pid in below(self._driver.pid) if PYTHON_WORKER in command_of(pid)]
+        workers = (pid for daemon in alike for pid in below(daemon))
         return any(map(kill, workers))
 
     # --- what came of it -----------------------------------------------------------------------------
@@ -144,6 +150,11 @@ class Works:
             made = connection.execute("SELECT to_regclass('rows_of_events')").fetchone()[0]
             rows = connection.execute("SELECT number FROM rows_of_events").fetchall() if made else []
         return {topic: self._numbers(topic) for topic in TOPICS} | {"table": [number for (number,) in rows]}
+
+    def archived(self) -> list[int]:
+        """As any reader of the folder finds them."""
+        values = ds.dataset(self._folder / "lake", partitioning="hive").to_table(["value"])["value"]
+        return [int(json.loads(value)["number"]) for value in values.to_pylist()]
 
     def _numbers(self, topic: str) -> list[int]:
         found = []
@@ -192,7 +203,7 @@ def check_nothing_is_lost_or_repeated(works: Works, rounds: int) -> None:
         for kind in chance.sample(KINDS, len(KINDS)):
             seen = works.sent
             works.send(ROWS_PER_STRIKE)
-            # Somewhere within the batches: of these rows, some are copied and some are not.
+            # Then the last rows are on their way.
             works.until_all_have(seen)
             time.sleep(chance.random())
             works.strike(kind, away_s=chance.random())
@@ -208,6 +219,7 @@ def check_nothing_is_lost_or_repeated(works: Works, rounds: int) -> None:
         "table": first + numbers,
         "orders": numbers,
     }
+    assert sorted(works.archived()) == first + numbers
     assert works.strikes == dict.fromkeys(KINDS, rounds)
 
 

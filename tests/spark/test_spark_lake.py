@@ -301,25 +301,6 @@ run_job(House(spark, {address!r}), "lake", {checkpoint!r}, topic={topic!r}, form
 """
 
 
-def test_dead_letters_of_a_batch_that_is_repeated_come_once(house, topic, tmp_path, monkeypatch):
-    house.create(topic)
-    put_json(house, topic, [{"id": 1}, {"id": 2}])
-    house.fill(topic, [b"{", b"[]"])
-    lake = {"topic": topic, "format": "json", "path": tmp_path / "lake"}
-
-    def fail(self, query, batch_id):
-        raise OSError("the disk is gone")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Writer, "_moves", fail)  # behind the letters, before anything is in the lake
-        with pytest.raises(StreamingQueryException, match="the disk is gone"):
-            run_job(house, "lake", tmp_path / "c", **lake)
-    assert house.read(f"{topic}.dead").count() == 2
-    run_job(house, "lake", tmp_path / "c", **lake)
-    assert house.read(f"{topic}.dead").count() == 2
-    assert sorted(row["id"] for row in plain(tmp_path / "lake")) == [1, 2]
-
-
 def test_a_driver_that_is_killed_while_it_publishes_leaves_nothing_twice_and_nothing_out(
     house, topic, tmp_path
 ):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from mainstem.pipeline.progress import DeadLetters
 from mainstem.pipeline.running import Plan, Run
 from mainstem.pipeline.validating import validate
 
+MAINSTEM = [sys.executable, "-c", "from mainstem.cli.main import main; main()"]
 T0 = datetime(2031, 5, 4, 12, 0, tzinfo=UTC)
 
 
@@ -131,6 +133,11 @@ def test_windows_and_a_join_go_to_a_topic_and_to_parquet(shop):
     assert sorted(shop.values("revenue"), key=by) == after
     lake = shop.house.spark.read.parquet(str(shop.folder / "lake")).orderBy("minute", "region").collect()
     assert [(row.region, row.revenue) for row in lake] == [(row["region"], row["revenue"]) for row in after]
+    idle = shop.run(file)  # Spark itself says -1 of a query that has had no batch since it was started
+    assert {(one.name, one.rows_in, one.rows_out) for one in idle.watched} == {
+        ("revenue", 0, 0),
+        ("lake", 0, 0),
+    }
 
 
 def test_hopping_and_session_windows_duplicates_and_a_changelog(shop):
@@ -303,13 +310,15 @@ def test_a_backfill_computes_a_stretch_of_history_beside_the_live_results(shop):
         fill,
         lambda name, done, known: told.update({name: (done, known)}),
     )
-    dead = shop.topic("orders.dead")  # where each of them sends what it cannot read
+    dead = shop.topic("orders-again.dead")  # where each of them sends what it cannot read
     assert [(one.name, one.rows, one.dead) for one in filled] == [
         ("totals", 2, (DeadLetters(topic=dead, records=1, last=1),)),
         ("lake", 2, (DeadLetters(topic=dead, records=2, last=1),)),
         ("kept", 1, (DeadLetters(topic=dead, records=3, last=1),)),
     ]
     assert told == {"totals": (1, 1), "lake": (1, 1), "kept": (1, 1)}
+    with shop.house.client() as client:
+        assert shop.topic("orders.dead") not in client.cluster().topics  # that is for what runs
     assert sorted(row["total"] for row in shop.values("totals-again")) == [2.0, 4.0]
     lake = shop.house.spark.read.parquet(str(shop.folder / "lake-again")).collect()
     assert sorted(row.total for row in lake) == [2.0, 4.0]
@@ -387,8 +396,50 @@ def test_the_command_runs_a_pipeline_once_and_the_broker_remembers_it(shop):
     assert not (shop.folder / "mainstem-checkpoints" / name).exists()
 
 
+def test_ctrl_c_ends_a_running_pipeline_in_order(shop):
+    file = shop.write(
+        "copy.sql", ORDERS + "CREATE STREAM copy WITH (topic = '~copy') AS SELECT id FROM orders;"
+    )
+    shop.orders([(1, "ann", 1.0, 0)])
+    name = shop.topic("interrupted")
+    process = subprocess.Popen(
+        [*MAINSTEM, "pipeline", "run", str(file), "--name", name],
+        env=os.environ | {"MAINSTEM_BOOTSTRAP": shop.house.address},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "running" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does it
+        said.append(process.stderr.read())
+        assert process.wait() == 0, "".join(said)
+    finally:
+        process.kill()
+    assert f"{name}: stopped" in said[-1]
+    status = json.loads(_mainstem(shop, "pipeline", "status", name, "--json").stdout)
+    assert (status["state"], status["error"]) == ("stopped", "")
+
+
+def test_explain_shows_sparks_plan_of_streams(shop):
+    file = shop.write(
+        "sums.sql",
+        ORDERS + "CREATE STREAM sums WITH (topic = '~sums') AS SELECT window.start, sum(amount) AS amount"
+        " FROM orders GROUP BY window(at, '1 minute');",
+    )
+    done = _mainstem(shop, "pipeline", "explain", str(file), "--plan")
+    assert done.returncode == 0, done.stderr
+    assert "== sums ==" in done.stdout
+    assert "Aggregate [window" in done.stdout
+
+
 def _mainstem(shop: Shop, *words: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-c", "from mainstem.cli.main import main; main()", *words]
+    command = [*MAINSTEM, *words]
     environment = os.environ | {"MAINSTEM_BOOTSTRAP": shop.house.address}
     return subprocess.run(command, capture_output=True, text=True, timeout=110, env=environment, check=False)
 

@@ -58,8 +58,9 @@ def command(
 ) -> None:
     """Compute over a stretch of history, as one batch, beside what runs.
 
-    Results go to topics and folders of their own, whose names end in the suffix, unless --in-place. Times are
-    those of the records. Windows that the stretch cuts are computed of what lies in it.
+    Results go to topics and folders of their own, whose names end in the suffix, unless --in-place; records
+    that cannot be read go to orders-backfill.dead. Times are those of the records. Windows that the stretch
+    cuts are computed of what lies in it.
     """
     pipeline, checked = load_checked(files, name, settings)
     from mainstem.pipeline import backfill

@@ -15,6 +15,8 @@ from mainstem.cli.pipeline_files import files_argument, hidden, load_checked
 from mainstem.client.settings import ClientSettings
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from mainstem.pipeline.checking import Checked
     from mainstem.pipeline.parts import Part, Pipeline
 
@@ -104,8 +106,15 @@ def _plans(pipeline: Pipeline, checked: Checked, settings: ClientSettings, as_js
         except Exception as error:
             raise failure(error) from error
     for output in frames.outputs:
-        plan = str(output.frame._jdf.queryExecution().optimizedPlan())
+        plan = _plan(output.frame)
         if as_json:
             emit_record({"name": output.name, "plan": plan}, as_json=True)
         else:
             click.echo(f"\n== {output.name} ==\n{plan}")
+
+
+def _plan(frame: DataFrame) -> str:
+    """Optimized. Spark's own `explain` refuses streams that do not run; its optimizer takes them."""
+    execution = frame._jdf.queryExecution()
+    optimizer = frame._jdf.sparkSession().sessionState().optimizer()
+    return str(optimizer.execute(execution.analyzed())).strip()

@@ -5,15 +5,47 @@
     log.warning("disk is full", path=path, free_bytes=free)
 
 A message is a fixed sentence and the facts are keywords, so that both people and machines can search.
-Built on the standard library's logging; `observe.logging` formats, and tests use pytest's caplog.
+Built on the standard library's logging; `observe.logging` formats, and tests use pytest's caplog. Where the
+program is somebody else's, such as a notebook or a worker of Spark, its handlers know no facts: they show the
+message, which is why that has them too when it is made a text (`Told`).
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 FACTS = "facts"  # attribute of the LogRecord that carries the keywords
+TRACEBACK = "traceback"  # the fact that has lines of its own
+_PLAIN = re.compile(r"[\w./:@+\-\[\]]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The `msg` of our LogRecords. As a text: `connection closed peer=127.0.0.1:5000 why="bad frame"`."""
+
+    sentence: str
+    facts: Mapping[str, object]
+
+    def __str__(self) -> str:
+        words = [_one_line(self.sentence)]
+        words += [f"{name}={_quoted(value)}" for name, value in self.facts.items() if name != TRACEBACK]
+        trace = str(self.facts.get(TRACEBACK, ""))
+        return "\n".join([" ".join(words), *(f"    {row}" for row in trace.splitlines())])
+
+
+def _quoted(value: object) -> str:
+    """Quoted unless it is one plain word: what a peer sent cannot fake a line or a fact."""
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=True)
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else json.dumps(text)
 
 
 class Log:
@@ -37,13 +69,13 @@ class Log:
         """Something is wrong and somebody must look. `error` adds its traceback."""
         if error is not None:
             facts["error"] = f"{type(error).__name__}: {error}"
-            facts["traceback"] = "".join(traceback.format_exception(error))
+            facts[TRACEBACK] = "".join(traceback.format_exception(error))
         self._write(logging.ERROR, message, facts)
 
     def _write(self, level: int, message: str, facts: dict[str, object]) -> None:
         if self._logger.isEnabledFor(level):
             # %-formatting is off because args stay empty, so a "%" in the message is just text.
-            self._logger.log(level, message, extra={FACTS: facts}, stacklevel=3)
+            self._logger.log(level, Told(message, facts), extra={FACTS: facts}, stacklevel=3)
 
 
 def get_log(name: str) -> Log:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from datetime import UTC, datetime
 from typing import TextIO
 
-from mainstem.model.logs import FACTS
+from mainstem.model.logs import FACTS, TRACEBACK, Told
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -16,7 +15,6 @@ LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-_PLAIN = re.compile(r"[\w./:@+\-\[\]]+", re.ASCII)
 _RESERVED = ("time", "level", "log", "message")
 
 
@@ -24,17 +22,8 @@ class PeopleFormatter(logging.Formatter):
     """`2031-05-04 12:00:01.250 warning connection closed peer=127.0.0.1:5000 why="bad frame"`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = _facts(record)
-        trace = facts.pop("traceback", None)
         when = datetime.fromtimestamp(record.created).isoformat(" ", "milliseconds")
-        words = [when, record.levelname.lower().ljust(7), _one_line(record.getMessage())]
-        words += [f"{name}={_quoted(value)}" for name, value in facts.items()]
-        line = " ".join(words)
-        return (
-            line
-            if trace is None
-            else line + "\n" + "\n".join(f"    {row}" for row in str(trace).splitlines())
-        )
+        return f"{when} {record.levelname.lower():7} {Told(_sentence(record), _facts(record))}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -46,7 +35,7 @@ class JsonFormatter(logging.Formatter):
             "time": when.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "log": record.name,
-            "message": record.getMessage(),
+            "message": _sentence(record),
         }
         for name, value in _facts(record).items():
             entry[f"{name}_" if name in _RESERVED else name] = value
@@ -69,18 +58,12 @@ def start_logging(level: str, format_name: str, stream: TextIO) -> None:
     foreign.propagate = False
 
 
+def _sentence(record: logging.LogRecord) -> str:
+    return record.msg.sentence if isinstance(record.msg, Told) else record.getMessage()
+
+
 def _facts(record: logging.LogRecord) -> dict[str, object]:
     facts = dict(getattr(record, FACTS, {}))
     if record.exc_info:
-        facts["traceback"] = logging.Formatter().formatException(record.exc_info)
+        facts[TRACEBACK] = logging.Formatter().formatException(record.exc_info)
     return facts
-
-
-def _quoted(value: object) -> str:
-    """Quoted unless it is one plain word: what a peer sent cannot fake a line or a fact."""
-    text = str(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=True)
-
-
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else json.dumps(text)

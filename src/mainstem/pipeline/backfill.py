@@ -39,7 +39,7 @@ Report = Callable[[str, int, int], None]  # output, tasks done, tasks known of
 class Fill:
     settings: ClientSettings
     span: Span
-    suffix: str  # after the names of topics and paths; empty: the pipeline's own
+    suffix: str  # after the names of topics, also of dead letters, and paths; empty: the pipeline's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,16 @@ def run(
     """The outputs, one after the other: each is written when the next is asked for."""
     broker = source_options(fill.settings)
     topics.make(pipeline, fill.settings, fill.suffix)
-    frames = Frames(spark, broker, pipeline, fill.span)
+    frames = Frames(spark, broker, pipeline, fill.span, fill.suffix)
     frames.build(checked)
     for output in frames.outputs:
         _must_be_readable(output, pipeline, fill.suffix)
     named = {part.name: part for part in pipeline.parts}
-    dead = {
-        output.name: dead_topics.of_part(named[output.name], named, checked.inputs, read_again=False)
-        for output in frames.outputs
-    }
-    watch = DeadWatch(fill.settings, reduce(or_, dead.values(), NONE))
+    dead = {}
+    for output in frames.outputs:
+        live = dead_topics.of_part(named[output.name], named, checked.inputs, read_again=False)
+        dead[output.name] = live.beside(fill.suffix)
+    watch = DeadWatch(fill.settings, reduce(or_, dead.values(), NONE.beside(fill.suffix)))
     watch.begin()
     before: dict[str, int] = {}
     try:

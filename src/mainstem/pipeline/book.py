@@ -89,12 +89,14 @@ class Book:
 
     # --- a run writes ------------------------------------------------------------------------------
 
-    def claim(self, status: RunStatus) -> RunStatus | None:
+    def claim(self, status: RunStatus, silent: str = "") -> RunStatus | None:
         """The first word of a run. If another run of that pipeline is alive, that one: then end at once.
 
-        Of two that begin at the same time the one whose status came first in the log has it.
+        Of two that begin at the same time the one whose status came first in the log has it. `silent` is a
+        run that was listened to in vain.
         """
-        if (rival := self.live_run(status.pipeline, self._now_ms())) is not None:
+        rival = self.live_run(status.pipeline, self._now_ms())
+        if rival is not None and rival.run != silent:
             return rival
         with self._lock:
             self._make_topics(self._patient)
@@ -141,10 +143,10 @@ class Book:
         at_ms = progress.at_ms
         self._note(Event(pipeline=pipeline, run=run, at_ms=at_ms, kind="progress", progress=progress))
 
-    def stop_asked(self, run: RunStatus) -> bool:
+    def stop_asked(self, run: RunStatus, since_ms: int = 0) -> bool:
         """Whether somebody wants this run to end: one small request. No while the broker is away."""
         request = records.read_stop(self._look().get(records.stop_key(run.pipeline)))
-        return request is not None and request.run == run.run
+        return request is not None and request.run == run.run and request.at_ms >= since_ms
 
     def taken_over(self, run: RunStatus) -> RunStatus | None:
         """A later run of the same pipeline, which began while this one could not be heard."""

@@ -45,6 +45,15 @@ def progress_of(progress: Mapping[str, Any], name: str, written: int | None = No
     )
 
 
+def is_idle(progress: Mapping[str, Any]) -> bool:
+    """Whether the trigger found nothing to do, and gave nothing to the sink.
+
+    Rows in do not tell that: a batch without any may close windows. The steps that Spark has timed do.
+    """
+    steps = progress.get("durationMs") or {}
+    return bool(steps) and "addBatch" not in steps
+
+
 def topics_read(progress: Mapping[str, Any]) -> set[str]:
     """By all sources that are topics."""
     ends = (_positions(source.get("endOffset")) for source in progress.get("sources") or ())
@@ -53,6 +62,8 @@ def topics_read(progress: Mapping[str, Any]) -> set[str]:
 
 def _rows_out(progress: Mapping[str, Any]) -> int:
     """Spark does not count what goes into a Python sink; what was counted on the way is right."""
+    if is_idle(progress):
+        return 0  # Spark says -1 until the first batch after a start, and of some sinks always
     counted = (progress.get("observedMetrics") or {}).get(COUNTED)
     if counted:
         return int(counted["rows"])

@@ -263,8 +263,10 @@ def _check_columns(
             columns = around.columns.get(part.name)
         elif isinstance(part, Query | Insert):
             tree, source = parse_query(part.query, part.query_at)
-            wrong += unknown_columns(tree, known, source)
-            columns = columns_of(tree, known)
+            unknown = [*unknown_columns(tree, known, source)]
+            wrong += unknown
+            # What is named wrong comes out under the wrong name: all that is said of it would mislead.
+            columns = None if unknown else columns_of(tree, known)
         if isinstance(part, Insert):
             target = named.get(part.into.lower())
             if isinstance(target, Source):
@@ -331,13 +333,33 @@ def _missing_topics(pipeline: Pipeline, around: Surroundings) -> Iterator[Pipeli
     if around.topics is None:
         return
     there = around.topics | written_topics(pipeline)
+    for part, topic in _read_topics(pipeline):
+        if topic not in there:
+            meant = hint(topic, there) or f"; make it with: mainstem topic create {topic}"
+            what = f"the broker has no topic {topic!r}{meant}"
+            yield PipelineError(part.options["topic"].at, what)
+
+
+def _read_topics(pipeline: Pipeline) -> Iterator[tuple[Source | JobPart, str]]:
+    """What a job makes need not be there for another job. For a stream it must: streams start before jobs."""
+    jobs = [
+        (part, job_of(part.job)) for part in pipeline.parts if isinstance(part, JobPart) and part.job in KINDS
+    ]
+    given = [(part, job, job_options(job, part.options, pipeline.folder)) for part, job in jobs]
     for part in pipeline.parts:
         if isinstance(part, Source) and part.kind == "stream" and not elsewhere(part.options):
-            for topic in listed(part.options, "topic"):
-                if topic not in there:
-                    meant = hint(topic, there) or f"; make it with: mainstem topic create {topic}"
-                    what = f"the broker has no topic {topic!r}{meant}"
-                    yield PipelineError(part.options["topic"].at, what)
+            yield from ((part, topic) for topic in listed(part.options, "topic"))
+    for reader, job, options in given:
+        for topic in filter(None, job.reads(options)):
+            if not any(_may_make(other, its, topic) for _, other, its in given):
+                yield reader, topic
+
+
+def _may_make(job: Job, options: Mapping[str, str], topic: str) -> bool:
+    try:
+        return job.makes(options, topic)
+    except InvalidRequest:
+        return True  # its options are wrong, and told elsewhere: nobody knows
 
 
 def hint(word: str, known: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mainstem.pipeline.parts import Call, Part, PerMessage, Query, Source
 from mainstem.pipeline.settings import elsewhere, listed, text
@@ -13,28 +13,45 @@ from mainstem.spark.planning import DEAD_SUFFIX
 
 @dataclass(frozen=True, slots=True)
 class DeadTopics:
-    """`patterns` are of the topics that are read, where each has a topic of dead letters of its own."""
+    """`patterns` are of the topics that are read, where each has a topic of dead letters of its own, whose
+    name has the suffix."""
 
     names: frozenset[str] = frozenset()
     patterns: frozenset[str] = frozenset()
+    suffix: str = ""  # of a backfill; the names have it already
 
     def __or__(self, other: DeadTopics) -> DeadTopics:
-        return DeadTopics(self.names | other.names, self.patterns | other.patterns)
+        assert self.suffix == other.suffix
+        return replace(self, names=self.names | other.names, patterns=self.patterns | other.patterns)
+
+    def beside(self, suffix: str) -> DeadTopics:
+        """Those of a backfill, whose topics are not the pipeline's own."""
+        return DeadTopics(frozenset(beside(name, suffix) for name in self.names), self.patterns, suffix)
 
     def among(self, topics: Iterable[str]) -> frozenset[str]:
         """The names, and those for some topics that are read."""
-        return self.names | {topic + DEAD_SUFFIX for topic in topics if self._fits(topic)}
+        return self.names | {topic + self._end for topic in topics if self._fits(topic)}
 
     def left_by(self, topics: Iterable[str]) -> frozenset[str]:
         """The names, and which of some topics hold dead letters of topics that a pattern fits."""
-        dead = (topic for topic in topics if topic.endswith(DEAD_SUFFIX))
-        return self.names | {topic for topic in dead if self._fits(topic.removesuffix(DEAD_SUFFIX))}
+        dead = (topic for topic in topics if topic.endswith(self._end))
+        return self.names | {topic for topic in dead if self._fits(topic.removesuffix(self._end))}
+
+    @property
+    def _end(self) -> str:
+        return self.suffix + DEAD_SUFFIX
 
     def _fits(self, topic: str) -> bool:
         return any(re.fullmatch(pattern, topic) for pattern in self.patterns)
 
 
 NONE = DeadTopics()
+
+
+def beside(name: str, suffix: str) -> str:
+    """`orders.dead` becomes `orders-backfill.dead`: patterns of topics pass over what ends in `.dead`."""
+    stem = name.removesuffix(DEAD_SUFFIX)
+    return stem + suffix + name[len(stem) :]
 
 
 def of_topics(topics: Iterable[str], pattern: str = "", given: str = "") -> DeadTopics:

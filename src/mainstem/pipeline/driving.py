@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STEP_S = 0.5
 SAY_S = 3.0
+LISTEN_S = 5 * SAY_S
 
 
 class Driver:
@@ -39,26 +40,31 @@ class Driver:
         self._screen = screen
         self._now_ms = now_ms
         self._stop = threading.Event()
+        self._changing = threading.Lock()  # the heartbeat shows the status too
 
     def claim(self) -> None:
         """Two runs on one checkpoint would write over each other.
 
-        A run that was killed could not say so: one that says nothing more is waited for, until it is lost.
+        A run that was killed could not say so: one that is not over is listened to. It is lost when it has
+        said nothing for long by the clock of this machine, as those of others may differ.
         """
-        heard = None
-        while (other := self._book.claim(self.status)) is not None:
-            place = f"on {other.host} (process {other.pid})"
-            if heard is None:
-                heard = other
-                self._screen.log("info", f"another run, {place}, has not ended: is it alive?")
-            elif (other.run, other.at_ms) != (heard.run, heard.at_ms):
-                raise InvalidRequest(
-                    f"{self.status.pipeline} runs already, {place};"
-                    f" stop it with: mainstem pipeline stop {self.status.pipeline}"
-                )
-            self._stop.wait(STEP_S)
-            now_ms = self._now_ms()
-            self.status = msgspec.structs.replace(self.status, started_ms=now_ms, at_ms=now_ms)
+        with _signals(self._stop):
+            begun_ms, waited_s = self._now_ms(), 0.0
+            heard = other = self._book.claim(self.status)
+            while heard is not None and other is not None:
+                if (other.run, other.at_ms) != (heard.run, heard.at_ms):
+                    raise InvalidRequest(
+                        f"{self.status.pipeline} runs already, on {other.host} (process {other.pid});"
+                        f" stop it with: mainstem pipeline stop {self.status.pipeline}"
+                    )
+                if not waited_s:
+                    self._screen.log("info", _waiting_for(other))
+                if self._stop.wait(STEP_S) or self._book.stop_asked(heard, begun_ms):
+                    raise InvalidRequest("stopped before it began")
+                waited_s += STEP_S
+                now_ms = self._now_ms()
+                self.status = msgspec.structs.replace(self.status, started_ms=now_ms, at_ms=now_ms)
+                other = self._book.claim(self.status, heard.run if waited_s >= LISTEN_S else "")
 
     def drive(self, run: Run, session: Callable[[], SparkSession]) -> None:
         """Returns when the run is over, or somebody ended it. Raises what made it fail, once that is told."""
@@ -130,8 +136,9 @@ class Driver:
         self._book.say(self.status)
 
     def _change(self, **changes: Any) -> None:
-        self.status = msgspec.structs.replace(self.status, at_ms=self._now_ms(), **changes)
-        self._screen.update(self.status)
+        with self._changing:
+            self.status = msgspec.structs.replace(self.status, at_ms=self._now_ms(), **changes)
+            self._screen.update(self.status)
 
     def _log(self, level: Level, text: str) -> None:
         self._book.log(self.status.pipeline, self.status.run, level, text, self._now_ms())
@@ -139,7 +146,15 @@ class Driver:
 
     def _beat(self) -> None:
         if self._book.taken_over(self.status) is None:
-            self._book.say(msgspec.structs.replace(self.status, at_ms=self._now_ms()))
+            self._change()
+            self._book.say(self.status)
+
+
+def _waiting_for(other: RunStatus) -> str:
+    return (
+        f"the last run, on {other.host} (process {other.pid}), has not said that it ended: "
+        f"listening for {LISTEN_S:.0f} seconds, in case it is alive"
+    )
 
 
 class TakenOver(MainstemError):
@@ -177,6 +192,9 @@ def here() -> tuple[str, int]:
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[None]:
     """Ctrl-C and SIGTERM end a run in order; a second Ctrl-C ends it at once."""
+    if threading.current_thread() is not threading.main_thread():  # which alone hears of them
+        yield
+        return
 
     def asked(number: int, frame: object) -> None:
         if stop.is_set():

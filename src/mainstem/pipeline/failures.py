@@ -11,6 +11,7 @@ from mainstem.pipeline.parts import PipelineError
 _OURS = re.compile(r"mainstem\.[\w.]+\.(\w+): (.+)")
 _PYTHON = re.compile(r"^(?:[\w.]*\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_CALLED = "An error occurred while calling"  # Py4J's; what it was comes in the next line
 _AGGREGATE = "Append output mode not supported"
 LONGEST = 500
 
@@ -28,6 +29,8 @@ def reason(error: BaseException) -> str:
         if python:
             return _cut(f"{python[-1][0]}: {python[-1][1]}")
     lines = [line.strip() for line in _STATE.sub("", text).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith(_CALLED):
+        lines[0] = lines[1].lstrip(": ")
     first = lines[0] if lines else type(error).__name__
     if _AGGREGATE in text or "STREAMING_OUTPUT_MODE" in text:
         first += " Give the stream a timestamp and a watermark, or write output = 'changelog'."

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mainstem.pipeline.checking import Checked
+from mainstem.pipeline.dead_topics import beside
 from mainstem.pipeline.parts import Call, Function, Insert, JobPart, Part, PerMessage, Pipeline, Query, Source
 from mainstem.pipeline.per_message import per_message
 from mainstem.pipeline.schemas import metadata_of
@@ -47,12 +48,19 @@ class Output:
 
 class Frames:
     def __init__(
-        self, spark: SparkSession, broker: Mapping[str, str], pipeline: Pipeline, span: Span | None = None
+        self,
+        spark: SparkSession,
+        broker: Mapping[str, str],
+        pipeline: Pipeline,
+        span: Span | None = None,
+        suffix: str = "",
     ) -> None:
+        """With a span it is a backfill, whose dead letters go to topics with the suffix."""
         self._spark = spark
         self._broker = broker
         self._pipeline = pipeline
         self._span = span
+        self._suffix = suffix
         self._frames: dict[str, DataFrame] = {}
         self._streams: dict[str, Source | Query | Call] = {}  # by name, those with a topic
         self._waves: dict[str, int] = {}  # the wave that makes what a name reads
@@ -169,6 +177,9 @@ class Frames:
             }
         if self._span.to_ms is not None:
             chosen["endingTimestamp"] = str(self._span.to_ms)
+        if "deadLetterTopic" in chosen:
+            chosen["deadLetterTopic"] = beside(chosen["deadLetterTopic"], self._suffix)
+        chosen["deadLetterSuffix"] = self._suffix
         return self._spark.read.format("mainstem").options(**chosen).load()
 
     def _timed(self, frame: DataFrame, part: Source | Query | Call) -> DataFrame:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mainstem.pipeline import dead_topics, topics
-from mainstem.pipeline.book_progress import progress_of, topics_read
+from mainstem.pipeline.book_progress import is_idle, progress_of, topics_read
 from mainstem.pipeline.broker_options import source_options
 from mainstem.pipeline.checking import Checked, job_options
 from mainstem.pipeline.counting import Tally, added
@@ -219,7 +219,9 @@ def _news(one: Watched) -> Iterator[QueryProgress]:
             continue
         one.seen = told["timestamp"]
         one.topics |= topics_read(told)
-        one.last = progress_of(told, one.name, one.tally.take(told["batchId"]))
+        # The figure of a number that came while there was nothing to do is that of the batch that follows.
+        written = None if is_idle(told) else one.tally.take(told["batchId"])
+        one.last = progress_of(told, one.name, written)
         one.rows_in += one.last.input_rows
         one.rows_out = added(one.rows_out, one.last.output_rows)
         yield one.last

@@ -245,7 +245,8 @@ class Screen:
     def _picture(self) -> RenderableType:
         with self._lock:
             if self._status is None:
-                return Text("starting ...", style="dim")
+                lines = (text.printable(line) for _, line in self._lines)
+                return Text("\n".join(["starting ...", *lines]), style="dim")
             return render(self._status, self._view(self._status), self._console.width)
 
     def _plain(self) -> list[str]:

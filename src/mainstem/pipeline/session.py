@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,10 +77,24 @@ def spark_session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    with _own_ctrl_c():
+        session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN" if log_file else "ERROR")
     _hush_pyspark()
     return session
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """PySpark makes Ctrl-C its own, whoever had asked to hear of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 def _choose_python(master: str) -> None:

@@ -47,6 +47,7 @@ NAMES = (
     "avroSchema",
     "avroFraming",
     "deadLetterTopic",
+    "deadLetterSuffix",
     "badRecords",
     "topic",
     "batchId",

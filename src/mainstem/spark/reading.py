@@ -40,7 +40,8 @@ class ReadOptions:
     fail_on_data_loss: bool
     patience_s: float
     typing: Typing | None = None
-    dead_letter_topic: str = ""  # the topic's name with a suffix if empty
+    dead_letter_topic: str = ""  # if empty, one for each topic, named after it
+    dead_letter_suffix: str = ""  # in such a name, after that of the topic
 
 
 def read(piece: Range, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -81,7 +82,8 @@ def _set_aside(piece: Range, options: ReadOptions, bad: Sequence[BadRecord]) -> 
     """With a client of its own: that of the reader has a request under way."""
     from mainstem.spark.dead_letters import send  # seldom needed
 
-    topic = options.dead_letter_topic or piece.place.topic + DEAD_SUFFIX
+    own = piece.place.topic + options.dead_letter_suffix + DEAD_SUFFIX
+    topic = options.dead_letter_topic or own
     with Client(options.settings) as client:
         patiently(lambda: send(client, topic, piece.place, bad), options.patience_s)
     events.warning("records could not be read", place=str(piece.place), records=len(bad), sent_to=topic)

@@ -53,6 +53,7 @@ class ReadRequest:
                 patience_s(options),
                 typing,
                 options.text("deadLetterTopic"),
+                options.text("deadLetterSuffix"),
             ),
             options.number("minPartitions") or 0,
             options.number("maxRecordsPerPartition"),

@@ -82,3 +82,17 @@ def test_starting_twice_does_not_double_lines(stream):
     start_logging("info", "text", stream)
     get_log("mainstem.test").event("once")
     assert stream.getvalue().count("once") == 1
+
+
+@pytest.mark.parametrize("template", [None, "%(levelname)s: %(message)s"])
+def test_handlers_of_somebody_elses_program_show_the_facts_too(template, capsys, monkeypatch):
+    """Without a handler the standard library writes warnings to standard error: so do workers of Spark."""
+    monkeypatch.setattr(logging.getLogger("mainstem"), "propagate", False)  # to those of pytest
+    log = get_log("mainstem.test")
+    if template is not None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(template))
+        monkeypatch.setattr(logging.getLogger("mainstem"), "handlers", [handler])
+    log.warning("rows were refused", topic="orders", records=3, why="100 %\n")
+    line = 'rows were refused topic=orders records=3 why="100 %\\n"\n'
+    assert capsys.readouterr().err == (line if template is None else f"WARNING: {line}")

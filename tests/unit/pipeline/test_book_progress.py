@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mainstem.pipeline.book_progress import progress_of, topics_read
+from mainstem.pipeline.book_progress import is_idle, progress_of, topics_read
 from mainstem.pipeline.progress import QueryProgress
 
 WINDOWED = {
@@ -143,6 +143,19 @@ def test_an_idle_query_reads_nothing_and_is_not_behind():
     idle = progress_of(IDLE, "copy")
     assert (idle.batch, idle.input_rows, idle.input_rows_per_s, idle.lag) == (3, 0, 0.0, 0)
     assert (idle.state_rows, idle.state_bytes, idle.watermark_ms) == (0, 0, None)
+
+
+@pytest.mark.parametrize("rows", [0, -1])  # -1 until the first batch after a start, and of files always
+def test_a_trigger_that_found_nothing_to_do_has_put_out_nothing(rows):
+    idle = IDLE | {"sink": {"description": "FileSink[file:/lake]", "numOutputRows": rows}}
+    assert is_idle(idle)
+    assert progress_of(idle, "copy").output_rows == 0
+
+
+def test_a_batch_without_input_that_nobody_counted_stays_unknown():
+    closing = changed(numInputRows=0, inputRowsPerSecond=0.0, sink={"numOutputRows": -1})
+    assert not is_idle(closing)
+    assert progress_of(closing, "revenue").output_rows == -1
 
 
 @pytest.mark.parametrize("sink", [{"numOutputRows": -1}, {"description": "files"}, {}, None])

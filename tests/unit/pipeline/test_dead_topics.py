@@ -64,6 +64,25 @@ def test_in_a_backfill_nothing_is_read_again(topics):
     assert topics("b", read_again=False) == topics("a")
 
 
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [
+        ("a", {"orders-again.dead", "orders-old-again.dead"}),
+        ("c", {"bad-lines-again", "orders-again.dead", "orders-old-again.dead"}),
+    ],
+)
+def test_a_backfill_leaves_the_live_dead_letters_alone(topics, part, names):
+    assert topics(part).beside("-again").names == names
+    assert topics(part).beside("") == topics(part)  # in place
+
+
+def test_a_backfill_has_a_topic_for_each_topic_that_a_pattern_fits(topics):
+    found = topics("d").beside("-again") | topics("a").beside("-again")
+    assert "shop-1-again.dead" in found.among({"shop-1", "orders"})
+    there = ["shop-1.dead", "shop-1-again.dead", "other-again.dead"]
+    assert topics("d").beside("-again").left_by(there) == {"shop-1-again.dead"}
+
+
 def test_what_is_no_pattern_is_left_to_the_source_to_tell():
     assert of_topics((), "(") == NONE
 

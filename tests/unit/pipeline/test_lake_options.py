@@ -54,6 +54,10 @@ def test_few_options_are_enough(kind):
         ("lake", {"compact_idle": "soon"}, "compact_idle is a time"),
         ("lake", {"path": "s3a://bucket/x"}, "a folder that driver and executors all see"),
         ("lake", {"table_format": "hudi"}, "table_format is one of"),
+        ("lake", {"path": ""}, "parquet needs a path"),
+        ("lake", {"table": "db.orders"}, "parquet needs a path, not a table"),
+        ("lake", {"table_format": "delta", "path": ""}, "either path or table"),
+        ("lake", {"table_format": "iceberg", "table": "db.orders"}, "either path or table"),
         ("lake", {"compression": "rar"}, "compression is one of"),
         ("lake", {"max_records": "0"}, "whole number from 1"),
         ("lake", {"isolation": "commited"}, "did you mean 'read_committed'"),
@@ -69,6 +73,10 @@ def test_few_options_are_enough(kind):
 def test_wrong_options_are_explained(kind, given, message):
     with pytest.raises(InvalidRequest, match=message):
         job_of(kind).check(options(kind, **given))
+
+
+def test_a_table_of_a_catalog_takes_the_place_of_a_path():
+    job_of("lake").check(options("lake", table_format="iceberg", path="", table="local.db.orders"))
 
 
 def test_times_and_sizes_are_read_as_people_write_them():

@@ -142,6 +142,19 @@ def test_a_topic_of_another_broker_is_not_looked_for_here(loaded):
     assert mistakes(loaded(text), frozenset()) == []
 
 
+def test_a_wrong_column_is_told_without_what_follows_from_it(loaded):
+    text = (
+        ORDERS + "CREATE STREAM r WITH (topic = 'r', key = 'amount') AS SELECT o.amout FROM orders o;\n"
+        "CREATE VIEW v AS SELECT amount FROM r;"
+        "CREATE STREAM out (id BIGINT) WITH (topic = 'o', key = 'id');\n"
+        "INSERT INTO out SELECT idd FROM orders;"
+    )
+    assert mistakes(loaded(text)) == [
+        "shop.sql:2:64: o has no column 'amout'; did you mean 'amount'?",
+        "shop.sql:4:24: there is no column 'idd'; did you mean 'id'?",
+    ]
+
+
 def test_a_function_of_messages_reads_a_stream_with_a_topic(loaded, tmp_path):
     (tmp_path / "f.py").write_text(
         "from mainstem.pipeline import message\n@message(source='v', topic='t')\ndef f(m):\n    return m\n"

@@ -56,4 +56,6 @@ def test_of_an_error_of_spark_only_the_line_that_helps_is_told():
     text = "[STREAM_FAILED] Query [id = 1] terminated\nTraceback (most recent call last):\n  File x\n"
     assert reason(Exception(text + "mainstem.model.errors.DataLost: gone\n SQLSTATE: 38000")) == "gone"
     assert reason(Exception(text + "ValueError: too small\n")) == "ValueError: too small"
+    java = "An error occurred while calling o111.start.\n: java.lang.NoSuchMethodError: 'void x()'\n\tat y"
+    assert reason(Exception(java)) == "java.lang.NoSuchMethodError: 'void x()'"
     assert reason(Exception("[X] no such thing. SQLSTATE: 42703;\n'Project [...]")) == "[X] no such thing."

@@ -271,3 +271,10 @@ def test_an_event_time_beyond_the_calendar_is_not_shown():
 def test_bars_are_as_high_as_their_share_of_the_highest():
     assert text.bars([0.0, 4.0, 8.0]) == "▁▅█"
     assert text.bars([0.0, 0.0]) == "  "
+
+
+def test_a_terminal_shows_what_is_said_before_the_run_begins():
+    console = Console(file=io.StringIO(), width=120, force_terminal=True)
+    with Screen(console, lambda: NOW_MS) as screen:
+        screen.log("info", "listening for the last run")
+    assert "listening for the last run" in console.file.getvalue()

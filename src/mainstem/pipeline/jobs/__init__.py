@@ -48,11 +48,17 @@ class JobRun:
     tally: Tally = field(default_factory=Tally)  # for rows that it writes itself, in `foreachBatch`
 
 
+def _topics(options: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name.strip() for name in options.get("topic", "").split(",") if name.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """`check` may refuse options (InvalidRequest) without Spark; `start` gives the queries it started.
 
-    Their rows are counted by `counted`, or told to the tally. `dead` says where bad records go.
+    Their rows are counted by `counted`, or told to the tally. `dead` says where bad records go. `reads` gives
+    the topics of this broker that must be there, out of the option `topic`; `makes` says whether a topic is,
+    or may be, one that the job makes.
     """
 
     help: str
@@ -60,6 +66,8 @@ class Job:
     start: Callable[[JobRun], list[StreamingQuery]]
     check: Callable[[Mapping[str, str]], None] = lambda options: None
     dead: Callable[[Mapping[str, str]], DeadTopics] = lambda options: NONE
+    reads: Callable[[Mapping[str, str]], tuple[str, ...]] = _topics
+    makes: Callable[[Mapping[str, str], str], bool] = lambda options, topic: False
 
 
 def job_of(kind: str) -> Job:

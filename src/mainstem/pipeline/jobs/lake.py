@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 
 FORMATS = ("raw", "json", "csv", "avro", "text")
 TABLE_FORMATS = ("parquet", "delta", "iceberg")
+ICEBERG_OWN = ("_partition", "_source_partition")  # it keeps the first for itself
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 OPTIONS = (
     JobOption("topic", "the topic, or several with commas"),
     JobOption("pattern", "a regular expression of topics, instead of topic"),
-    JobOption("path", "the lake's folder", required=True, is_path=True),
+    JobOption("path", "the lake's folder", is_path=True),
+    JobOption("table", "of delta and iceberg: a table of a catalog, instead of path"),
     JobOption("format", "what values are: raw, json, csv, avro or text", default="raw"),
     JobOption(
         "schema", "the fields of values, as in 'id BIGINT, at TIMESTAMP'; without it json tells them itself"
@@ -74,8 +76,13 @@ def check(options: Mapping[str, str]) -> None:
     flag("fail_on_data_loss", options["fail_on_data_loss"])
     isolation(options)
     one_of("compression", options["compression"], CODECS)
+    path, table = options.get("path", ""), options.get("table", "")
     if one_of("table_format", options["table_format"], TABLE_FORMATS) == "parquet":
-        local_folder("path", options["path"])
+        if table or not path:
+            raise InvalidRequest("parquet needs a path" + ", not a table" * bool(table))
+        local_folder("path", path)
+    elif bool(path) == bool(table):
+        raise InvalidRequest("give either path or table: where the lake is")
 
 
 def shape_of(options: Mapping[str, str]) -> Shape:
@@ -198,6 +205,8 @@ def _start_table(run: JobRun, shape: Shape) -> StreamingQuery:
     kind = run.options["table_format"]
     _require_jars(run, kind)
     frame = _stream(run, shape, {})
+    if kind == "iceberg":
+        frame = frame.withColumnRenamed(*ICEBERG_OWN)
     from mainstem.pipeline.jobs.lake_rows import partition_columns
 
     made = partition_columns(shape, frame.columns)
@@ -205,12 +214,11 @@ def _start_table(run: JobRun, shape: Shape) -> StreamingQuery:
     writer = counted(rows).writeStream.format(kind).outputMode("append").queryName(run.name)
     writer = writer.option("checkpointLocation", run.checkpoint).option("mergeSchema", "true")
     writer = writer.partitionBy(*made).trigger(**run.trigger)
-    path = run.options["path"]
+    path, table = run.options.get("path", ""), run.options.get("table", "")
     try:
-        # Iceberg's tables have names in a catalog, Delta's may be folders.
-        return writer.toTable(path) if kind == "iceberg" and "/" not in path else writer.start(path)
+        return writer.toTable(table) if table else writer.start(path)
     except AnalysisException as error:
-        raise InvalidRequest(f"{kind} does not take the table {path!r}: {error}") from None
+        raise InvalidRequest(f"{kind} does not take the table {table or path!r}: {error}") from None
 
 
 def _require_jars(run: JobRun, kind: str) -> None:

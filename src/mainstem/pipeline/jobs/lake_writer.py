@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 events = get_log(__name__)
 
 ROWS_PER_FILE = 500_000  # of one batch: fewer files than tasks, if the batch is small
-DEAD_WRITER = "lake-dead-letters"
 _SPARK_ROW = b"org.apache.spark.sql.parquet.row.metadata"
 
 
@@ -115,7 +114,7 @@ class Writer:
             files = 1 + _count(state.positions, state.held) // ROWS_PER_FILE
             staged = frame.coalesce(files).sortWithinPartitions(*made, *order)
             staged.write.partitionBy(*made).parquet(str(self._lake.staging))
-            self._send_bad(rows, state.batch)
+            self._send_bad(rows)
         moves, written = self._moves(state.query, state.batch)
         return msgspec.structs.replace(
             state,
@@ -127,13 +126,11 @@ class Writer:
             partition_by=list(plan.shape.partition_by),
         )
 
-    def _send_bad(self, rows: Rows, batch_id: int) -> None:
-        """By the number of the batch: one that is repeated leaves no second ones."""
+    def _send_bad(self, rows: Rows) -> None:
         if rows.bad is None or rows.seen is None or not rows.seen.get["bad"]:
             return
         dead = dead_letters(rows.bad, self._plan.dead_letter_topic, rows.fields)
-        options = {**self._plan.broker, "batchId": str(batch_id), "writer": DEAD_WRITER}
-        dead.write.format("mainstem").options(**options).mode("append").save()
+        dead.write.format("mainstem").options(**self._plan.broker).mode("append").save()
 
     def _moves(self, query: str, batch_id: int) -> tuple[list[tuple[str, str]], int]:
         """Where the files of a batch go, and how many rows they hold."""

@@ -109,6 +109,12 @@ def selection_of(options: Mapping[str, str]) -> Selection:
     return selection
 
 
+def makes(options: Mapping[str, str], topic: str) -> bool:
+    selection = selection_of(options)
+    before = [*selection.names, *selection.renames, topic.removeprefix(selection.prefix)]
+    return any(selection.target(name) == topic and selection.selects(name) for name in before)
+
+
 def _one_of(options: Mapping[str, str], name: str, known: tuple[str, ...]) -> None:
     if options[name] not in known:
         raise InvalidRequest(f"{name} is one of {', '.join(known)}, not {options[name]!r}")
@@ -309,4 +315,6 @@ JOB = Job(
     OPTIONS,
     start,
     check,
+    reads=lambda options: (),  # its topics are the other broker's
+    makes=makes,
 )

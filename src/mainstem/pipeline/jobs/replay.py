@@ -6,6 +6,7 @@ written by the sink `mainstem`, which is exactly once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -39,6 +40,11 @@ def check(options: Mapping[str, str]) -> None:
     one_of("compression", options["compression"], ("none", "gzip", "snappy", "lz4", "zstd"))
     whole("max_records", options["max_records"], 1)
     _bounds(options)
+
+
+def makes(options: Mapping[str, str], topic: str) -> bool:
+    """Only the lake knows which topics {topic} stands for."""
+    return re.fullmatch(".+".join(map(re.escape, options["topic"].split(OWN))), topic) is not None
 
 
 def _bounds(options: Mapping[str, str]) -> dict[str, str]:
@@ -170,4 +176,6 @@ JOB = Job(
     options=OPTIONS,
     start=start,
     check=check,
+    reads=lambda options: (),
+    makes=makes,
 )

@@ -255,4 +255,5 @@ JOB = Job(
     options=OPTIONS,
     start=start,
     check=check,
+    makes=lambda options, topic: topic == into_of(options),
 )

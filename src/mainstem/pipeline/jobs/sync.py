@@ -114,4 +114,6 @@ JOB = Job(
     start,
     check,
     dead_topics,
+    reads=lambda options: (options["topic"],) if options["direction"] == "to" else (),
+    makes=lambda options, topic: options["direction"] == "from" and topic == options["topic"],
 )
