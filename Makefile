@@ -32,6 +32,7 @@ test: $(VENV)/.test $(VENV)/.compiled
 	@sh tools/java.sh
 	@sh tools/postgres.sh
 	@sh tools/rsyslog.sh
+	@sh tools/kcat.sh
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.lint
