@@ -17,7 +17,7 @@ from itertools import combinations
 import pytest
 from msgspec.structs import replace
 
-from mainstem.kernel.log import direct
+from mainstem.kernel.log import direct, stage
 from mainstem.kernel.log.jobs import Input, MergeJob, SealJob
 from mainstem.kernel.log.layout import FileKind, places_name
 from mainstem.kernel.log.log import LogOptions
@@ -257,9 +257,11 @@ def test_recovery_holds_everything_acknowledged_wherever_the_power_is_cut(run):
 
 
 @pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.parametrize("least_staged", [1, 1000, 1 << 62], ids=["all staged", "some staged", "none staged"])
 @pytest.mark.parametrize("run", [little_of_everything, several_files, a_round_larger_than_a_file])
-def test_recovery_holds_everything_that_went_past_the_page_cache(run, monkeypatch):
+def test_recovery_holds_everything_that_went_past_the_page_cache(run, least_staged, monkeypatch):
     monkeypatch.setattr(direct, "LEAST_BYTES", 1)
+    monkeypatch.setattr(stage, "LEAST_BATCH_BYTES", least_staged)
     monkeypatch.setitem(globals(), "OPTIONS", dataclasses.replace(OPTIONS, cached_bytes=0))
     disk = MemoryDisk(FOLDER)
     model = record(run, disk)

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from mainstem.kernel.log import direct, stage
 from mainstem.kernel.log.log import LogOptions
 from mainstem.testing.log_model import EVERYTHING, ModelledLog
 from mainstem.testing.memory_disk import MemoryDisk
@@ -19,9 +20,23 @@ SIZES = st.sampled_from([0, 10, 300, 1200, 5000])
 
 
 class LogMachine(RuleBasedStateMachine):
-    @initialize(file_bytes=st.sampled_from([2048, 4096, 16384]), file_frames=st.sampled_from([4, 20, 1000]))
-    def start(self, file_bytes, file_frames):
-        self.options = LogOptions(file_bytes=file_bytes, file_frames=file_frames, reserve_bytes=512)
+    @initialize(
+        file_bytes=st.sampled_from([2048, 4096, 16384, 65536]),
+        file_frames=st.sampled_from([4, 20, 1000]),
+        least_staged=st.sampled_from([None, 1, 500]),
+    )
+    def start(self, file_bytes, file_frames, least_staged):
+        """With `least_staged`, rounds go past the page cache, and batches of that size are copied at once."""
+        self.small = pytest.MonkeyPatch()
+        if least_staged:
+            self.small.setattr(direct, "LEAST_BYTES", 1)
+            self.small.setattr(stage, "LEAST_BATCH_BYTES", least_staged)
+        self.options = LogOptions(
+            file_bytes=file_bytes,
+            file_frames=file_frames,
+            reserve_bytes=512,
+            cached_bytes=0 if least_staged else 512 << 20,
+        )
         self.disk = MemoryDisk(FOLDER)
         self.log = ModelledLog(self.disk, FOLDER, self.options)
 
@@ -89,6 +104,9 @@ class LogMachine(RuleBasedStateMachine):
     def _reopen(self, disk):
         self.disk = disk
         self.log = ModelledLog(disk, FOLDER, self.options, self.log.model)
+
+    def teardown(self):
+        self.small.undo()
 
     # --- what must hold ------------------------------------------------------------------------
 

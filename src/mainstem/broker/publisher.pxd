@@ -8,6 +8,7 @@ cdef class Publisher:
     cdef Log _log
     cdef object _reserve, _clock, _producer_expiry_ms
     cdef public long long messages, bytes
+    cdef public bint copied
 
     @cython.locals(
         fields=tuple, size=Py_ssize_t, count="long long", producer_id="long long", max_timestamp_ms="long long",

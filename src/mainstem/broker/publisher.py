@@ -46,6 +46,7 @@ class Publisher:
         # Since start; for whoever looks.
         self.messages = 0
         self.bytes = 0
+        self.copied = False  # the batch that was published last: its memory is the caller's again
 
     def publish(
         self,
@@ -56,8 +57,10 @@ class Publisher:
     ) -> tuple[int, int]:
         """Base offset and append time (-1 where the producer's time counts); `done` follows once on disk.
 
-        The batch is changed in place (offset, epoch, append time) and must stay as it is until `done`.
+        The batch is changed in place (offset, epoch, append time) and must stay as it is until `done`, unless
+        `copied` says that it need not.
         """
+        self.copied = False
         policy = partition.topic.policy
         fields = checked_fields(batch, policy.max_message_bytes)
         _, _, _, _, _, _, _, _, max_timestamp_ms, producer_id, _, _, count = fields
@@ -92,7 +95,7 @@ class Publisher:
             self._note_producer(partition, header, base, now_ms)
         last = base + count - 1
         early = early and self._may_be_early(partition, last)
-        self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
+        self.copied = self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
         return base, append_time
 
     def check(self, partition: Partition, batch: memoryview) -> memoryview:

@@ -13,6 +13,7 @@ HOT_MODULES = (
     "mainstem.model.big_endian",
     "mainstem.model.batch",
     "mainstem.kernel.log.scan",
+    "mainstem.kernel.log.stage",
     "mainstem.kernel.log.journal",
     "mainstem.kernel.log.places",
     "mainstem.kernel.log.log",

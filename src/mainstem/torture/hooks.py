@@ -7,7 +7,7 @@ from itertools import count
 
 from mainstem.broker import broker, chores
 from mainstem.broker.queues import acks
-from mainstem.kernel.log import cached, direct
+from mainstem.kernel.log import cached, direct, stage
 from mainstem.kernel.log.disk import OsDisk, OsFile
 from mainstem.model.ports import Buffer
 
@@ -25,6 +25,7 @@ def hurry() -> None:
     chores.TICK_S = HURRIED_TICK_S
     acks.MARK_AHEAD = MARKED_AHEAD
     direct.LEAST_BYTES = 1
+    stage.LEAST_BATCH_BYTES = 1
     cached.CachedFiles.is_unread = _is_in_turn  # type: ignore[method-assign, assignment]
 
 

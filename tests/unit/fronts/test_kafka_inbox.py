@@ -44,6 +44,27 @@ def test_frames_come_out_as_they_went_in(sizes, most):
     assert feed(Inbox(100 << 20), b"".join(map(framed, bodies)), most) == bodies
 
 
+def test_memory_whose_frames_all_came_back_is_used_from_its_start_again():
+    inbox = Inbox(1 << 20)
+    feed(inbox, framed(b"first"))
+    slab = inbox.slab
+    feed(inbox, framed(b"second"))
+    assert bytes(slab.view[4:9]) == b"first", "it was not given back"
+    inbox.give_back(slab)
+    inbox.give_back(slab)
+    assert feed(inbox, framed(b"third") + framed(b"and the fourth")) == [b"third", b"and the fourth"]
+    assert inbox.slab is slab
+    assert bytes(slab.view[4:9]) == b"third"
+
+
+def test_memory_is_not_used_again_while_the_beginning_of_a_frame_lies_there():
+    inbox = Inbox(1 << 20)
+    whole = framed(b"cut in two")
+    feed(inbox, framed(b"first") + whole[:6])
+    inbox.give_back(inbox.slab)
+    assert feed(inbox, whole[6:]) == [b"cut in two"]
+
+
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 1001, 2**31 - 1])
 def test_a_size_that_is_not_taken_is_refused_once_it_is_known(size):
     inbox = Inbox(1000)

@@ -190,7 +190,10 @@ class Connection:
             return
         answer.request_bytes = end - start
         answer.reserved = reserved
-        answer.slab = slab
+        if answer.copied:
+            self._inbox.give_back(slab)
+        else:
+            answer.slab = slab
         self._in_flight_bytes += end - start
         self._answers.append(answer)
         if answer.chunks is not None:

@@ -1,8 +1,9 @@
 """Received bytes become frames, without copying a frame that fits.
 
 Bytes are received into a slab; a frame is a view into it. A slab is not written again while a view into it
-is in use (in the journal, until its round is on disk): frames are counted, and whoever is done with one gives
-it back. A slab whose frames all came back is used anew; one that lost count is left to the collector.
+is in use (in the journal, until it was copied or its round is on disk): frames are counted, and whoever is
+done with one gives it back. A slab whose frames all came back is used anew; one that lost count is left to
+the collector.
 
 Pure: no socket here. `room()` gives the place for the next bytes, `received(n)` says how many came,
 `next_frame()` returns a frame or None ("more"). Types for the compiler are in inbox.pxd.
@@ -78,6 +79,9 @@ class Inbox:
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
         have = self._end - self._start
+        if not have and not self.slab.frames:
+            # From the start again: memory that was just used is faster than any other.
+            self._start = self._end = 0
         needed = max(self._wanted - have, 1)
         free = len(self.slab.data) - self._end
         if free < needed and free < max(SMALLEST_ROOM, min(needed, TRUSTED_BYTES)):

@@ -72,7 +72,7 @@ class RepeatedProduce(Answer):
         self.may_be_followed = True
         self.request_bytes = self.reserved = self.held = 0
         self.slab = None
-        self.cancelled = False
+        self.cancelled = self.copied = False
         self.on_cancel = None
         self._route = route
         self._correlation_id = correlation_id
@@ -205,6 +205,7 @@ class Repeats:
             base, append_time = self._publisher.publish(route.partition, slab.view[at:end], answer.done)
         except MainstemError:
             return None  # nothing was published: the long way finds the same, and how to say it
+        answer.copied = self._publisher.copied
         answer.placed(base, append_time)
         return answer
 

@@ -11,23 +11,19 @@ zeros that are there anyway.
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-
+from mainstem.kernel.log.stage import MOST_BYTES, Stage
 from mainstem.model.ports import BLOCK_BYTES, Buffer, File
 
 # A smaller round costs no less this way.
 LEAST_BYTES = 256 << 10
-MOST_BYTES = 4 << 20
 FEW_CHUNKS = 256
-_BUFFER_BYTES = MOST_BYTES + (2 << 20)
 
 
 class DirectWriter:
     """For one writer's thread."""
 
     def __init__(self) -> None:
-        self._buffer: memoryview | None = None
+        self._stage: Stage | None = None  # for rounds that come in chunks
         self._end = (0, 0)  # file and position behind the last round that went this way
         self._begun = b""  # what the block with that position holds so far
 
@@ -35,35 +31,42 @@ class DirectWriter:
         self, file: File, file_id: int, chunks: list[Buffer], position: int, size: int, capacity: int
     ) -> bool:
         """False, and nothing has changed, if they have to go another way. Else they are on disk."""
-        lead = position % BLOCK_BYTES
-        whole = -(-(lead + size) // BLOCK_BYTES) * BLOCK_BYTES
-        if not LEAST_BYTES <= size <= MOST_BYTES or position - lead + whole > capacity:
+        if not _fits(position, size, capacity):
             return False
-        buffer = self._buffer
-        if buffer is None:
-            buffer = self._buffer = _whole_pages()
-        known = self._end == (file_id, position)
-        buffer[:lead] = self._begun if known else file.pread(lead, position - lead)
-        at = lead
+        if self._stage is None:
+            self._stage = Stage()
+        buffer, at = self._stage.buffer, position % BLOCK_BYTES
         # Many small ones are put together faster than one by one.
         for chunk in chunks if len(chunks) <= FEW_CHUNKS else [b"".join(chunks)]:
             stop = at + len(chunk)
             buffer[at:stop] = chunk
             at = stop
-        buffer[at:whole] = bytes(whole - at)
+        return self._write(file, file_id, buffer, position, size)
+
+    def write_staged(self, file: File, file_id: int, stage: Stage, position: int, capacity: int) -> bool:
+        """The same, for a round that lies where it has to."""
+        return _fits(position, stage.size, capacity) and self._write(
+            file, file_id, stage.buffer, position, stage.size
+        )
+
+    def _write(self, file: File, file_id: int, buffer: memoryview, position: int, size: int) -> bool:
+        """The round is in the buffer; what is around it in its blocks is not yet."""
+        lead = position % BLOCK_BYTES
+        end = lead + size
+        whole = _blocks(end)
+        known = self._end == (file_id, position)
+        buffer[:lead] = self._begun if known else file.pread(lead, position - lead)
+        buffer[end:whole] = bytes(whole - end)
         if not file.write_direct(buffer[:whole], position - lead):
             return False
         self._end = (file_id, position + size)
-        self._begun = bytes(buffer[at - at % BLOCK_BYTES : at])
+        self._begun = bytes(buffer[end - end % BLOCK_BYTES : end])
         return True
 
 
-def _whole_pages() -> memoryview:
-    """Memory that begins with a block, as that of a bytearray would not; in few large pages where it can."""
-    memory = mmap.mmap(-1, _BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    # Not for children: private memory must not be written from while it may be shared with one.
-    for advice in ("MADV_HUGEPAGE", "MADV_DONTFORK"):
-        if hasattr(mmap, advice):
-            with contextlib.suppress(OSError):  # a kernel without it
-                memory.madvise(getattr(mmap, advice))
-    return memoryview(memory)
+def _blocks(size: int) -> int:
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def _fits(position: int, size: int, capacity: int) -> bool:
+    return LEAST_BYTES <= size <= MOST_BYTES and _blocks(position + size) <= capacity

@@ -28,19 +28,20 @@ from mainstem.kernel.log.layout import (
     FRAME_HEAD_BYTES,
     OWN_CRC,
     ROUND,
+    ROUND_FRAME_BYTES,
     ROUND_MAGIC,
     SEED,
     FrameKind,
     frame_head,
 )
+from mainstem.kernel.log.stage import MOST_STAGES, Stage
 from mainstem.model.batch import SIGNED_FROM
 from mainstem.model.errors import StorageFailed
 from mainstem.model.meters import LATENCY_SECONDS, Histogram
-from mainstem.model.ports import Buffer, File
+from mainstem.model.ports import BLOCK_BYTES, Buffer, File
 
 # A round takes at most this many bytes, so that one large burst does not hold up everyone behind it.
 MAX_ROUND_BYTES = 16 << 20
-ROUND_FRAME_BYTES = FRAME_HEAD_BYTES + ROUND.size
 SEAL_FRAME_BYTES = FRAME_HEAD_BYTES
 # A file that was not filled with zeros is left for one that was, if it has more room than this.
 WORTH_LEAVING_BYTES = 64 << 20
@@ -73,7 +74,7 @@ class Append:
     With `early` set that is once the operating system has it: a power cut may take it back.
     """
 
-    __slots__ = ("done", "early", "file_id", "kind", "payload", "places", "position", "subject")
+    __slots__ = ("done", "early", "file_id", "kind", "payload", "places", "position", "stage", "subject")
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class Append:
         self.places = places
         self.done = done
         self.early = False
+        self.stage: Stage | None = None  # that the payload lies in
         # Set by the writer: the payload's place on disk.
         self.file_id = 0
         self.position = 0
@@ -115,6 +117,7 @@ class BatchAppend(Append):
         self.places = ()
         self.done = done
         self.early = early
+        self.stage = None
         self.base = base
         self.last = last
         self.max_timestamp_ms = max_timestamp_ms
@@ -158,9 +161,10 @@ class Round:
 
     `end` is where the round ends: by the time the owner looks, `file.position` may be a later round's.
     `plain` rounds hold batches only, each in a frame of its own. What went `direct` is not in memory.
+    The payloads lie in `stage`, if there is one: the owner gives it back when nobody looks at them any more.
     """
 
-    __slots__ = ("appends", "bytes", "direct", "end", "file", "plain", "sealed")
+    __slots__ = ("appends", "bytes", "direct", "end", "file", "plain", "sealed", "stage")
 
     def __init__(
         self,
@@ -170,6 +174,7 @@ class Round:
         sealed: JournalFile | None,
         size: int,
         direct: bool,
+        stage: Stage | None,
     ) -> None:
         self.appends = appends
         self.plain = plain
@@ -178,6 +183,7 @@ class Round:
         self.sealed = sealed
         self.bytes = size
         self.direct = direct
+        self.stage = stage
 
 
 def _at_once(call: Callable[[], None]) -> None:
@@ -208,6 +214,12 @@ class JournalWriter:
         self._synced = (active.file_id, active.position)
         self.sync_seconds = Histogram(LATENCY_SECONDS)
         self._pending: deque[Append] = deque()
+        # Large batches are copied to the open stage when they are submitted. What lies in a stage is a round,
+        # side by side in `_pending`: it is put there, and taken, under the lock.
+        self._open: Stage | None = None
+        self._staging = threading.Lock()
+        self._stages: list[Stage] = []  # free ones
+        self._stages_made = 0
         self._early = False  # something was written and not synced
         self._direct = DirectWriter()
         # The owner knows whether anybody reads what is being written.
@@ -226,10 +238,34 @@ class JournalWriter:
         self._thread.start()
 
     def submit(self, append: Append) -> None:
-        self._pending.append(append)
+        if self._open is None:
+            self._pending.append(append)
+        else:
+            with self._staging:
+                self._put_on_stage(append)
+                self._pending.append(append)
         if self._idle and not self._waking:
             self._waking = True
             self.after_turn(self._wake_up)
+
+    def _put_on_stage(self, append: Append) -> None:
+        """If one is open and takes it. If it does not, the round ends before this append."""
+        stage = self._open
+        if stage is None:
+            return
+        if append.kind == _BATCH and not append.early:
+            copy = stage.put(append.payload)
+            if copy is not None:
+                append.payload = copy
+                append.stage = stage
+                return
+        self._open = None
+        if not stage.count:
+            self._stages.append(stage)
+
+    def give_back(self, stage: Stage) -> None:
+        """By the owner: the round that lay there is over."""
+        self._stages.append(stage)
 
     def _wake_up(self) -> None:
         self._waking = False
@@ -274,16 +310,24 @@ class JournalWriter:
             self._idle = False
 
     def _take(self) -> tuple[list[Append], int, bool]:
-        """The next round: in order, and either all early or none, so that one answer fits all of it.
+        """The next round: in order, and either all early or none, so that one answer fits all of it. What
+        lies in a stage is a round of its own.
 
         With its size, and whether it is plain.
         """
         pending = self._pending
         appends: list[Append] = []
-        size, plain = ROUND_FRAME_BYTES, True
         append = pending[0]
+        stage = append.stage
+        if stage is not None:
+            for _ in range(stage.count):
+                appends.append(pending.popleft())
+            if self._open is stage:
+                self._open = None
+            return appends, stage.size, True
+        size, plain = ROUND_FRAME_BYTES, True
         early = append.early
-        while size < MAX_ROUND_BYTES and append.early == early:
+        while size < MAX_ROUND_BYTES and append.early == early and append.stage is None:
             appends.append(pending.popleft())
             size += _HEAD_BYTES + len(append.payload)
             if append.kind != _BATCH:
@@ -294,9 +338,14 @@ class JournalWriter:
         return appends, size, plain
 
     def _write_round(self) -> None:
-        appends, size, plain = self._take()
+        with self._staging:
+            appends, size, plain = self._take()
+            full = self._is_full(size, len(appends))
+            if not full:
+                self._open_stage(self._active.position + size)
+        stage = appends[0].stage
         sealed = None
-        if self._is_full(size, len(appends)):
+        if full:
             # The next file first: if there is no room for one, this file stays the last and can be opened.
             following = self._supply.take_next()
             sealed = self._active
@@ -314,14 +363,30 @@ class JournalWriter:
             self._early = True
         else:
             began_s = perf_counter()
-            direct = self._write_through(active, frames, size)
+            direct = self._write_through(active, frames, size, stage)
             self.sync_seconds.observe(perf_counter() - began_s)
             self._synced = (active.file_id, active.position + size)
         active.position += size
         active.frames += len(appends) + 1
-        self._post(self._on_round, Round(appends, plain, active, sealed, size, direct))
+        self._post(self._on_round, Round(appends, plain, active, sealed, size, direct, stage))
 
-    def _write_through(self, active: JournalFile, frames: list[Buffer], size: int) -> bool:
+    def _open_stage(self, position: int) -> None:
+        """For the next round, which begins there unless its file turns out to be full."""
+        if self._open is not None or self._pending or not self.is_unread():
+            return
+        if self._stages:
+            stage = self._stages.pop()
+        elif self._stages_made < MOST_STAGES:
+            self._stages_made += 1
+            stage = Stage()
+        else:
+            return
+        stage.begin(position)
+        self._open = stage
+
+    def _write_through(
+        self, active: JournalFile, frames: list[Buffer], size: int, stage: Stage | None
+    ) -> bool:
         """Whether it went past the page cache. What was written early goes to disk with it, at the latest."""
         file, position = active.file, active.position
         if self._early:
@@ -329,10 +394,13 @@ class JournalWriter:
             file.fdatasync()
             self._early = False
             return False
-        if self.is_unread() and self._direct.write(
-            file, active.file_id, frames, position, size, active.capacity
-        ):
-            return True
+        if self.is_unread():
+            if stage is not None and stage.lead == position % BLOCK_BYTES:
+                stage.put_heads(frames)
+                if self._direct.write_staged(file, active.file_id, stage, position, active.capacity):
+                    return True
+            elif self._direct.write(file, active.file_id, frames, position, size, active.capacity):
+                return True
         file.write_through(frames, position)
         return False
 

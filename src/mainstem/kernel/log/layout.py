@@ -81,6 +81,7 @@ SEED = Struct(">QQBBHII")
 #   magic 8 | round number 8 | synced file id 8 | synced position 8
 ROUND_MAGIC = b"~ROUND~\x01"
 ROUND = Struct(">8sQQQ")
+ROUND_FRAME_BYTES = FRAME_HEAD_BYTES + ROUND.size
 
 # An entry of an atomic frame: size 4 | kind 1 | pad 3 | subject 4 | payload
 ENTRY_HEAD = Struct(">IB3xI")

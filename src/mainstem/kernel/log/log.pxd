@@ -16,9 +16,10 @@ cdef class Log:
     cdef public tuple _synced
 
     cpdef bint has_room(self, long long size) except -1
-    cpdef object append_batch(
+    @cython.locals(append=BatchAppend)
+    cpdef bint append_batch(
         self, long long partition, object batch, long long base, long long last, long long max_timestamp_ms,
         object done, bint early=*
-    )
+    ) except -1
     @cython.locals(append=Append, appends=list)
     cpdef object _on_round(self, Round done)

@@ -21,7 +21,6 @@ from mainstem.kernel.log.cached import CachedFiles
 from mainstem.kernel.log.entries import Entry, pack_atomic
 from mainstem.kernel.log.files import NO_SPACE, Files
 from mainstem.kernel.log.journal import (
-    ROUND_FRAME_BYTES,
     SEAL_FRAME_BYTES,
     Append,
     BatchAppend,
@@ -29,7 +28,14 @@ from mainstem.kernel.log.journal import (
     JournalWriter,
     Round,
 )
-from mainstem.kernel.log.layout import FILE_HEAD, FRAME_HEAD_BYTES, FileKind, FrameKind, snapshot_name
+from mainstem.kernel.log.layout import (
+    FILE_HEAD,
+    FRAME_HEAD_BYTES,
+    ROUND_FRAME_BYTES,
+    FileKind,
+    FrameKind,
+    snapshot_name,
+)
 from mainstem.kernel.log.manifest import Manifest, SnapshotEntry
 from mainstem.kernel.log.places import Place, Places, PlaceTable
 from mainstem.kernel.log.reader import BodyReader
@@ -213,14 +219,17 @@ class Log:
         max_timestamp_ms: int,
         done: Done | None,
         early: bool = False,
-    ) -> None:
-        """A batch whose offsets are set, base..last.
+    ) -> bool:
+        """A batch whose offsets are set, base..last. Says whether it was copied: if not, it must stay as it
+        is until `done`.
 
         With `early`, `done` does not wait for the disk: a power cut may take the batch back.
         """
         self._pending_bytes += _APPEND_OVERHEAD_BYTES + len(batch)
         self.submitted += 1
-        self._writer.submit(BatchAppend(partition, batch, base, last, max_timestamp_ms, done, early))
+        append = BatchAppend(partition, batch, base, last, max_timestamp_ms, done, early)
+        self._writer.submit(append)
+        return append.stage is not None
 
     def append_delta(self, section: int, payload: bytes, done: Done | None) -> None:
         self._submit(Append(FrameKind.DELTA, section, payload, (), done))
@@ -278,6 +287,8 @@ class Log:
             raise
         # Last: a snapshot that is begun by one of those above must not claim what follows it.
         self._synced = (done.file.file_id, done.end)
+        if done.stage is not None:
+            self._writer.give_back(done.stage)
 
     def _add_places(self, append: Append) -> None:
         if isinstance(append, BatchAppend):

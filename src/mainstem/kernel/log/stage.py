@@ -1,0 +1,80 @@
+"""Where a large round is put together before it goes to disk, past the page cache.
+
+A stage is memory in whole blocks, and a round lies in it as it will lie in its file. Large batches are
+copied here as they come, by the owner's thread, while its processor still has their bytes at hand. The
+writer's thread would have to fetch them from another processor, and the owner would wait for Python's lock
+meanwhile. And the memory that they came in is free again at once.
+
+Types for the compiler are in stage.pxd.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+
+from mainstem.kernel.log.layout import FRAME_HEAD_BYTES, ROUND_FRAME_BYTES
+from mainstem.model.ports import BLOCK_BYTES, Buffer
+
+MOST_BYTES = 4 << 20
+# For smaller batches a copy of their own does not pay.
+LEAST_BATCH_BYTES = 32 << 10
+# One is filled, one is on its way to the disk, and one waits until its round was told to everybody.
+MOST_STAGES = 3
+_MEMORY_BYTES = MOST_BYTES + (2 << 20)
+
+
+class Stage:
+    """`buffer[lead:end]` is the round so far: room for its own frame, then `count` batches, each behind room
+    for its head."""
+
+    __slots__ = ("buffer", "count", "end", "lead")
+
+    def __init__(self) -> None:
+        self.buffer = _whole_pages()
+        self.begin(0)
+
+    def begin(self, position: int) -> None:
+        """A new round, which will lie at this position of its file."""
+        self.lead = position % BLOCK_BYTES
+        self.end = self.lead + ROUND_FRAME_BYTES
+        self.count = 0
+
+    @property
+    def size(self) -> int:
+        return self.end - self.lead
+
+    def put(self, batch: Buffer) -> memoryview | None:
+        """The batch, as it lies here from now on; None if there is no room for it, or if it is small."""
+        size = len(batch)
+        at = self.end + FRAME_HEAD_BYTES
+        stop = at + size
+        if size < LEAST_BATCH_BYTES or stop > MOST_BYTES:
+            return None
+        copy = self.buffer[at:stop]
+        copy[:] = batch
+        self.end = stop
+        self.count += 1
+        return copy
+
+    def put_heads(self, frames: list[Buffer]) -> None:
+        """What is still missing of the round. `frames` is all of it, heads and bodies by turns."""
+        buffer, at = self.buffer, self.lead
+        stop = at + ROUND_FRAME_BYTES
+        buffer[at:stop] = b"".join(frames[:2])
+        for index in range(2, len(frames), 2):
+            at = stop
+            stop = at + FRAME_HEAD_BYTES
+            buffer[at:stop] = frames[index]
+            stop += len(frames[index + 1])
+
+
+def _whole_pages() -> memoryview:
+    """Memory that begins with a block, as that of a bytearray would not; in few large pages where it can."""
+    memory = mmap.mmap(-1, _MEMORY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # Not for children: private memory must not be written from while it may be shared with one.
+    for advice in ("MADV_HUGEPAGE", "MADV_DONTFORK"):
+        if hasattr(mmap, advice):
+            with contextlib.suppress(OSError):  # a kernel without it
+                memory.madvise(getattr(mmap, advice))
+    return memoryview(memory)
