@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -165,16 +165,18 @@ class Lab:
         topic: str,
         *options: object,
         before: Callable[[], object] | None = None,
+        beside: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> dict[str, float]:
         """One run of a load program, with what it cost the broker beside what it reached. Done again if the
-        other brokers were not idle. `before` makes what each run finds."""
+        other brokers were not idle. `before` makes what each run finds, `beside` is another load on it."""
         repeats = 0
         while True:
             if before:
                 before()
             settled = self.settle()
             started = time.monotonic()
-            result = self._metered_once(server, program, topic, *options)
+            with beside():
+                result = self._metered_once(server, program, topic, *options)
             run_s, stolen_s = time.monotonic() - started, result["idle_broker_cpu_s"]
             if not is_to_repeat(stolen_s, run_s, repeats):
                 break

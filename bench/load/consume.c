@@ -1,8 +1,9 @@
 /* How fast a broker hands records to librdkafka. Reads partitions from offset 0 for a given time and
  * starts again at 0 when it has seen the whole of them, or reads N records once (for cold reads).
  *
- *   consume -b 127.0.0.1:9092 -t topic -f FIRST_PARTITION -p PARTITIONS -n RECORDS [-d SECONDS] [-X key=value]...
+ *   consume -b 127.0.0.1:9092 -t topic -f FIRST_PARTITION -p PARTITIONS -n RECORDS [-e] [-d SECONDS] [-X key=value]...
  *
+ * -e: from where they end now, not from 0.
  * -n is what all the named partitions hold together. Without -d they are read once, and time runs from the
  * start. With -d it runs from the first record of each pass to its last: to go back to 0 takes librdkafka about
  * as long as a pass does, whoever serves it.
@@ -28,18 +29,19 @@ int main(int argc, char **argv) {
     const char *brokers = "127.0.0.1:9092", *name = "bench";
     int first = 0, partitions = 1, option;
     double seconds = 0;
-    int64_t records = 0;
+    int64_t records = 0, begin = 0;
     char reason[512];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     conf_set(conf, "group.id", "bench");
     conf_set(conf, "queued.min.messages", "1000000");
     conf_set(conf, "queued.max.messages.kbytes", "262144");
-    while ((option = getopt(argc, argv, "b:t:f:p:n:d:X:")) != -1) switch (option) {
+    while ((option = getopt(argc, argv, "b:t:f:p:n:ed:X:")) != -1) switch (option) {
         case 'b': brokers = optarg; break;
         case 't': name = optarg; break;
         case 'f': first = atoi(optarg); break;
         case 'p': partitions = atoi(optarg); break;
         case 'n': records = atoll(optarg); break;
+        case 'e': begin = RD_KAFKA_OFFSET_END; break;
         case 'd': seconds = atof(optarg); break;
         case 'X': conf_option(conf, optarg); break;
         default: die("see the top of consume.c");
@@ -55,7 +57,7 @@ int main(int argc, char **argv) {
     int64_t start = now_ns(), deadline = start + (int64_t)(seconds * 1e9), round_end = records;
     int64_t stalled_ns = start + 60000000000ll, before = 0, streamed_ns = 0;
     for (int i = first; i < first + partitions; i++)
-        if (rd_kafka_consume_start_queue(topic, i, 0, queue)) die("start: %s", rd_kafka_err2str(rd_kafka_last_error()));
+        if (rd_kafka_consume_start_queue(topic, i, begin, queue)) die("start: %s", rd_kafka_err2str(rd_kafka_last_error()));
     for (;;) {
         rd_kafka_consume_callback_queue(queue, 100, on_message, NULL);
         int64_t now = now_ns();

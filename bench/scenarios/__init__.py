@@ -24,12 +24,14 @@ from bench.scenarios import (
     spark_read,
     spark_sink,
     spark_stream,
+    tail,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
     *produce.SCENARIOS,
     *produce_raw.SCENARIOS,
     *small_requests.SCENARIOS,
+    *tail.SCENARIOS,
     *consume.SCENARIOS,
     *ready.SCENARIOS,
     *columns.SCENARIOS,
