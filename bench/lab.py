@@ -174,10 +174,10 @@ class Lab:
             if before:
                 before()
             settled = self.settle()
-            started = time.monotonic()
             with beside():
+                started = time.monotonic()
                 result = self._metered_once(server, program, topic, *options)
-            run_s, stolen_s = time.monotonic() - started, result["idle_broker_cpu_s"]
+                run_s, stolen_s = time.monotonic() - started, result["idle_broker_cpu_s"]
             if not is_to_repeat(stolen_s, run_s, repeats):
                 break
             say(f"  {server.name}: other brokers took {stolen_s:.2f} CPU s meanwhile; once more")

@@ -1,9 +1,9 @@
 /* How fast a broker hands records to librdkafka. Reads partitions from offset 0 for a given time and
  * starts again at 0 when it has seen the whole of them, or reads N records once (for cold reads).
  *
- *   consume -b 127.0.0.1:9092 -t topic -f FIRST_PARTITION -p PARTITIONS -n RECORDS [-e] [-d SECONDS] [-X key=value]...
+ *   consume -b 127.0.0.1:9092 -t topic -f FIRST_PARTITION -p PARTITIONS (-n RECORDS | -e) [-d SECONDS] [-X key=value]...
  *
- * -e: from where they end now, not from 0.
+ * -e: from where they end now, for the given time, which runs from the first record until it is over.
  * -n is what all the named partitions hold together. Without -d they are read once, and time runs from the
  * start. With -d it runs from the first record of each pass to its last: to go back to 0 takes librdkafka about
  * as long as a pass does, whoever serves it.
@@ -46,7 +46,9 @@ int main(int argc, char **argv) {
         case 'X': conf_option(conf, optarg); break;
         default: die("see the top of consume.c");
     }
-    if (records <= 0) die("-n RECORDS is needed: see the top of consume.c");
+    int at_tail = begin == RD_KAFKA_OFFSET_END;
+    if (at_tail ? seconds <= 0 : records <= 0) die("-n RECORDS, or -e and -d SECONDS: see the top of consume.c");
+    if (at_tail) records = INT64_MAX;
     conf_set(conf, "bootstrap.servers", brokers);
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, reason, sizeof reason);
     if (!rk) die("%s", reason);
@@ -73,7 +75,8 @@ int main(int argc, char **argv) {
         for (int i = first; i < first + partitions; i++)
             if (rd_kafka_seek(topic, i, 0, 5000)) die("seek: %s", rd_kafka_err2str(rd_kafka_last_error()));
     }
-    if (seen > pass_begin) streamed_ns += last_ns - pass_ns;
+    if (!seen) die("nothing arrived within %.1f s", seconds);
+    if (seen > pass_begin) streamed_ns += (at_tail ? now_ns() : last_ns) - pass_ns;
     double took = (double)(seconds > 0 ? streamed_ns : last_ns - start) / 1e9;
     printf("{\"records\": %lld, \"bytes\": %lld, \"seconds\": %.4f, \"first_ms\": %.3f, \"records_per_s\": %.0f}\n",
            (long long)seen, (long long)seen_bytes, took, (double)(first_ns - start) / 1e6, (double)seen / took);

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from kafka_kit import take
 from raw_kafka import Raw
 
 from mainstem.client import Client, ClientSettings, parse_bootstrap
 from mainstem.client.admin import create_topic, delete_topic
+from mainstem.kernel.log import stage
 from mainstem.model.record import Record
 from mainstem.model.records import encode_batch
 from mainstem.testing import Broker
@@ -30,8 +35,8 @@ def batch(value: bytes = b"v", **fields) -> bytes:
     return bytes(encode_batch([Record(0, int(time.time() * 1000), None, value)], **fields))
 
 
-def request(topic: str, records: bytes) -> ProduceRequest:
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])
+def request(topic: str, records: bytes, partition: int = 0) -> ProduceRequest:
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, records)])
     return ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data])
 
 
@@ -139,3 +144,47 @@ def test_the_long_way_is_gone_once_for_each_head(monkeypatch):
         raw.send(encode_request(SPECS[ApiKey.PRODUCE], 9, 99, "long" * 500, request("orders", batch())))
         raw.receive_frame()
         assert len(parsed) == 4, "a head of two kilobytes is not worth keeping"
+
+
+def test_requests_of_any_size_that_follow_each_other_keep_their_bytes(monkeypatch):
+    """Large ones are copied on their way, and the memory that they came in takes the next ones."""
+    staged: list[int] = []
+    give_back = stage.Stages.give_back
+
+    def noted(own: stage.Stages, used: stage.Stage) -> None:
+        staged.append(used.count)
+        give_back(own, used)
+
+    monkeypatch.setattr(stage.Stages, "give_back", noted)
+    with Broker({"journal.cached_bytes": 1 << 20}) as broker:
+        with own_client(broker.kafka) as client:
+            create_topic(client, "orders", partitions=3)
+        with ThreadPoolExecutor(3) as producers:
+            sent = list(producers.map(lambda number: send_many(broker.kafka, number), range(3)))
+        for partition, values in enumerate(sent):
+            assert stored(broker.kafka, partition, len(values)) == values
+    assert sum(staged) > 50, "most of the large ones were copied"
+
+
+def send_many(address: str, partition: int, count: int = 120, in_flight: int = 8) -> list[bytes]:
+    """What was sent to the partition, one request a value, several under way at a time."""
+    chance = random.Random(partition)
+    values = [chance.randbytes(chance.choice([10, 3000, 40_000, 90_000, 200_000])) for _ in range(count)]
+    with Raw(address) as raw:
+        for number, value in enumerate(values):
+            sent = request("orders", batch(value), partition)
+            raw.send(encode_request(SPECS[ApiKey.PRODUCE], 9, number, "many", sent))
+            if number >= in_flight:
+                assert raw.receive_frame()
+        for _ in range(in_flight):
+            assert raw.receive_frame()
+    return values
+
+
+def stored(address: str, partition: int, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition("orders", partition, 0)])
+    try:
+        return [message.value() for message in take([consumer], count)]
+    finally:
+        consumer.close()

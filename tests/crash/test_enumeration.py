@@ -192,6 +192,15 @@ def a_round_larger_than_a_file(log: ModelledLog) -> None:
     log.turn()
 
 
+def rounds_of_several_blocks(log: ModelledLog) -> None:
+    log.log.prepare()
+    for number in range(5):
+        log.append_batch(1, value_bytes=3000)
+        log.append_batch(2, value_bytes=1500)
+        log.append_delta(1, b"%d" % number)
+        log.turn()
+
+
 def finished_files_are_merged(log: ModelledLog) -> None:
     """Sidecars are written, then two files become a run, and a link names a body that has moved."""
     log.append_batch(1, records=3, value_bytes=900)
@@ -258,15 +267,34 @@ def test_recovery_holds_everything_acknowledged_wherever_the_power_is_cut(run):
 
 @pytest.mark.timeout(3600 if LONG else 120)
 @pytest.mark.parametrize("least_staged", [1, 1000, 1 << 62], ids=["all staged", "some staged", "none staged"])
-@pytest.mark.parametrize("run", [little_of_everything, several_files, a_round_larger_than_a_file])
-def test_recovery_holds_everything_that_went_past_the_page_cache(run, least_staged, monkeypatch):
+@pytest.mark.parametrize(
+    ("run", "file_bytes"),
+    [
+        (little_of_everything, 4096),
+        (several_files, 4096),
+        (a_round_larger_than_a_file, 4096),
+        (rounds_of_several_blocks, 32768),
+    ],
+)
+def test_recovery_holds_everything_that_went_past_the_page_cache(run, file_bytes, least_staged, monkeypatch):
+    staged: list[bool] = []
+    write_staged = direct.DirectWriter.write_staged
+
+    def noted(*arguments):
+        staged.append(write_staged(*arguments))
+        return staged[-1]
+
+    monkeypatch.setattr(direct.DirectWriter, "write_staged", noted)
     monkeypatch.setattr(direct, "LEAST_BYTES", 1)
     monkeypatch.setattr(stage, "LEAST_BATCH_BYTES", least_staged)
-    monkeypatch.setitem(globals(), "OPTIONS", dataclasses.replace(OPTIONS, cached_bytes=0))
+    options = dataclasses.replace(OPTIONS, cached_bytes=0, file_bytes=file_bytes)
+    monkeypatch.setitem(globals(), "OPTIONS", options)
     disk = MemoryDisk(FOLDER)
     model = record(run, disk)
     blocks = [op for op in disk.tape if isinstance(op, Write) and len(op.data) % BLOCK_BYTES == 0]
     assert len(blocks) > 1
+    if run is rounds_of_several_blocks:
+        assert staged == ([] if least_staged == 1 << 62 else [True] * 4)
     assert Enumeration(model, MemoryDisk(FOLDER)).run(disk.tape) > 50
 
 

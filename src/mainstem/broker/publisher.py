@@ -46,7 +46,6 @@ class Publisher:
         # Since start; for whoever looks.
         self.messages = 0
         self.bytes = 0
-        self.copied = False  # the batch that was published last: its memory is the caller's again
 
     def publish(
         self,
@@ -54,13 +53,13 @@ class Publisher:
         batch: memoryview,
         done: Done | None,
         join_transaction: JoinTransaction | None = None,
-    ) -> tuple[int, int]:
-        """Base offset and append time (-1 where the producer's time counts); `done` follows once on disk.
+    ) -> tuple[int, int, bool]:
+        """Base offset, append time (-1 where the producer's time counts), and whether the batch was copied;
+        `done` follows once it is on disk.
 
-        The batch is changed in place (offset, epoch, append time) and must stay as it is until `done`, unless
-        `copied` says that it need not.
+        The batch is changed in place (offset, epoch, append time). Unless it was copied, it must then stay as
+        it is until `done`.
         """
-        self.copied = False
         policy = partition.topic.policy
         fields = checked_fields(batch, policy.max_message_bytes)
         _, _, _, _, _, _, _, _, max_timestamp_ms, producer_id, _, _, count = fields
@@ -80,7 +79,7 @@ class Publisher:
             duplicate_of = self._check_producer(partition, header, now_ms, join_transaction)
             if duplicate_of is not None:
                 self._wait_for(partition, duplicate_of + count, done)
-                return duplicate_of, append_time
+                return duplicate_of, append_time, False
         size = len(batch)
         if not self._log.has_room(size):
             self._log.check_room(size)
@@ -95,8 +94,8 @@ class Publisher:
             self._note_producer(partition, header, base, now_ms)
         last = base + count - 1
         early = early and self._may_be_early(partition, last)
-        self.copied = self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
-        return base, append_time
+        copied = self._log.append_batch(partition.id, batch, base, last, max_timestamp_ms, done, early)
+        return base, append_time, copied
 
     def check(self, partition: Partition, batch: memoryview) -> memoryview:
         """The batch as its topic keeps it, for who writes it in one frame with others: without an offset yet.

@@ -133,9 +133,11 @@ class ModelledLog:
         batch = self._batch(partition, records, value_bytes, producer_id)
         unit = Unit((("batch", partition, bytes(batch)),), ((partition, bytes(batch)),), bytes(batch))
         place = self._place(partition, batch)
-        self.log.append_batch(
+        copied = self.log.append_batch(
             partition, batch, place.base, place.last, place.max_timestamp_ms, self._done(unit)
         )
+        if copied:  # then nobody needs these bytes any more
+            batch[:] = bytes(len(batch))
 
     def append_delta(self, section: int, payload: bytes) -> None:
         self.log.append_delta(section, payload, self._done(Unit((("delta", section, payload),))))

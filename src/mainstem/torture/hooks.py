@@ -14,13 +14,14 @@ from mainstem.model.ports import Buffer
 HURRIED_TICK_S = 0.1
 # Messages: so that a strike often follows a note of what is being delivered before a snapshot has it, too.
 MARKED_AHEAD = 20
-DIRECT_IN_A_ROW = 4
+# Of the journal's questions whether anybody reads: it asks twice for each round.
+UNREAD_IN_A_ROW = 16
 
 
 def hurry() -> None:
     """Snapshots, seals and merges follow each other without a pause, so that a strike often meets one.
 
-    And rounds of any size go past the page cache, a few at a time, with others in between.
+    And rounds of any size go past the page cache, several in a row, with others in between.
     """
     chores.TICK_S = HURRIED_TICK_S
     acks.MARK_AHEAD = MARKED_AHEAD
@@ -29,8 +30,8 @@ def hurry() -> None:
     cached.CachedFiles.is_unread = _is_in_turn  # type: ignore[method-assign, assignment]
 
 
-def _is_in_turn(_: cached.CachedFiles, rounds: Iterator[int] = count()) -> bool:  # noqa: B008
-    return next(rounds) // DIRECT_IN_A_ROW % 2 == 0
+def _is_in_turn(_: cached.CachedFiles, questions: Iterator[int] = count()) -> bool:  # noqa: B008
+    return next(questions) // UNREAD_IN_A_ROW % 2 == 0
 
 
 class UnsyncedFile(OsFile):

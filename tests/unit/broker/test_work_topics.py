@@ -62,7 +62,7 @@ def values(broker: Broker, partition: Partition) -> list[bytes]:
 
 async def published(broker: Broker, partition: Partition, data: memoryview) -> int:
     done = asyncio.get_running_loop().create_future()
-    base, _ = broker.publisher.publish(partition, data, done.set_result)
+    base, _, _ = broker.publisher.publish(partition, data, done.set_result)
     await done
     return base
 

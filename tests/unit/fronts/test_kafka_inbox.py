@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.fronts.kafka.inbox import LARGEST_SLAB, TRUSTED_BYTES, Inbox
+from mainstem.fronts.kafka.inbox import LARGEST_SLAB, ROOMY_FROM, TRUSTED_BYTES, Inbox
 from mainstem.model.errors import RequestTooLarge
 
 
@@ -46,8 +46,12 @@ def test_frames_come_out_as_they_went_in(sizes, most):
 
 def test_memory_whose_frames_all_came_back_is_used_from_its_start_again():
     inbox = Inbox(1 << 20)
+    feed(inbox, framed(bytes(ROOMY_FROM)))
+    small = inbox.slab
+    inbox.give_back(small)
     feed(inbox, framed(b"first"))
     slab = inbox.slab
+    assert slab is not small, "there is more to come than it holds"
     feed(inbox, framed(b"second"))
     assert bytes(slab.view[4:9]) == b"first", "it was not given back"
     inbox.give_back(slab)

@@ -34,7 +34,7 @@ class Answer:
         self.reserved = 0  # of the budget for large requests
         self.held = 0  # bytes that count as held in memory until they are handed to the transport
         self.slab: Slab | None = None  # that the request lies in
-        self.copied = False  # what is needed of the request
+        self.copied = False  # all that is needed of the request lies elsewhere: its slab is free
         self.cancelled = False
         self.on_cancel: Callable[[], object] | None = None
 

@@ -6,7 +6,8 @@ ones wait for it, so a handler never sees a connection's requests overtake each 
 
 Backpressure: at most MAX_IN_FLIGHT requests, or MAX_IN_FLIGHT_BYTES, are under way; a client that does not
 read its answers, or that sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received
-only while the server's budget has room for it, and keeps that room until it is answered.
+only while the server's budget has room for it, and keeps that room until it is answered, wherever its bytes
+are by then.
 
 Types for the compiler are in connection.pxd.
 """

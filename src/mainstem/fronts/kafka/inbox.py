@@ -79,7 +79,7 @@ class Inbox:
     def room(self) -> memoryview:
         """Where the next bytes go; never empty."""
         have = self._end - self._start
-        if not have and not self.slab.frames:
+        if not have and not self.slab.frames and len(self.slab.data) >= self._next_size:
             # From the start again: memory that was just used is faster than any other.
             self._start = self._end = 0
         needed = max(self._wanted - have, 1)

@@ -202,10 +202,12 @@ class Repeats:
                 return None
         answer = RepeatedProduce(on_ready, route, int32_at(data, start + 4))
         try:
-            base, append_time = self._publisher.publish(route.partition, slab.view[at:end], answer.done)
+            base, append_time, copied = self._publisher.publish(
+                route.partition, slab.view[at:end], answer.done
+            )
         except MainstemError:
             return None  # nothing was published: the long way finds the same, and how to say it
-        answer.copied = self._publisher.copied
+        answer.copied = copied
         answer.placed(base, append_time)
         return answer
 

@@ -30,11 +30,11 @@ cdef class Round:
 cdef class JournalWriter:
     cdef dict __dict__
     cdef object _pending, _staging
-    cdef Stage _open
+    cdef Stage _stage
     cdef public bint _idle, _waking
 
     cpdef object submit(self, Append append)
-    @cython.locals(stage=Stage)
+    @cython.locals(stage=Stage, following=Stage)
     cdef object _put_on_stage(self, Append append)
     @cython.locals(pending=object, appends=list, size=Py_ssize_t, early=bint, plain=bint, append=Append,
         stage=Stage)

@@ -1,8 +1,8 @@
 """The journal's writer: one thread that puts everyone's appends on disk, a round at a time.
 
 Rules that everything else rests on:
-- A round is what was waiting when the writer looked: one write, one sync, then everybody is told. There
-  is no timer; under load rounds grow by themselves.
+- A round is what was waiting when the writer looked, up to a limit: one write, one sync, then everybody is
+  told. There is no timer; under load rounds grow by themselves.
 - A round lies in one file. Its head says what was on disk before it, so that recovery can tell a torn tail
   from damage.
 - Space is taken when a file is prepared, never when a round is written.
@@ -34,7 +34,7 @@ from mainstem.kernel.log.layout import (
     FrameKind,
     frame_head,
 )
-from mainstem.kernel.log.stage import MOST_STAGES, Stage
+from mainstem.kernel.log.stage import Stage, Stages
 from mainstem.model.batch import SIGNED_FROM
 from mainstem.model.errors import StorageFailed
 from mainstem.model.meters import LATENCY_SECONDS, Histogram
@@ -191,7 +191,8 @@ def _at_once(call: Callable[[], None]) -> None:
 
 
 class JournalWriter:
-    """Owns the active file. `submit` is for the owner's thread only, where `post` also runs `on_round`."""
+    """Owns the active file. `submit` and `give_back` are for the owner's thread only, where `post` also runs
+    `on_round`."""
 
     def __init__(
         self,
@@ -214,12 +215,11 @@ class JournalWriter:
         self._synced = (active.file_id, active.position)
         self.sync_seconds = Histogram(LATENCY_SECONDS)
         self._pending: deque[Append] = deque()
-        # Large batches are copied to the open stage when they are submitted. What lies in a stage is a round,
-        # side by side in `_pending`: it is put there, and taken, under the lock.
-        self._open: Stage | None = None
+        # Large rounds are laid out in memory as they come, in the stage that is open. Under the lock: its
+        # appends follow each other in `_pending`, and the writer takes all of them together.
+        self._stage: Stage | None = None
+        self._stages = Stages()
         self._staging = threading.Lock()
-        self._stages: list[Stage] = []  # free ones
-        self._stages_made = 0
         self._early = False  # something was written and not synced
         self._direct = DirectWriter()
         # The owner knows whether anybody reads what is being written.
@@ -238,7 +238,9 @@ class JournalWriter:
         self._thread.start()
 
     def submit(self, append: Append) -> None:
-        if self._open is None:
+        # Without the lock: if a stage is opened after this look, the append comes before what lies there, and
+        # moves it. The writer sees that.
+        if self._stage is None:
             self._pending.append(append)
         else:
             with self._staging:
@@ -249,23 +251,31 @@ class JournalWriter:
             self.after_turn(self._wake_up)
 
     def _put_on_stage(self, append: Append) -> None:
-        """If one is open and takes it. If it does not, the round ends before this append."""
-        stage = self._open
+        """If one is open and has room, or there is another. If not, the round ends before this append."""
+        stage = self._stage
         if stage is None:
             return
-        if append.kind == _BATCH and not append.early:
+        copy = None
+        if not append.early:
             copy = stage.put(append.payload)
-            if copy is not None:
-                append.payload = copy
-                append.stage = stage
-                return
-        self._open = None
-        if not stage.count:
-            self._stages.append(stage)
+            if copy is None and stage.count:
+                following = self._stages.take(stage.position + stage.size)
+                if following is not None:
+                    stage = self._stage = following
+                    copy = stage.put(append.payload)
+        if copy is None:
+            self._stage = None
+            if not stage.count:
+                self._stages.give_back(stage)
+            return
+        append.payload = copy
+        append.stage = stage
+        if append.kind != _BATCH:
+            stage.plain = False
 
     def give_back(self, stage: Stage) -> None:
-        """By the owner: the round that lay there is over."""
-        self._stages.append(stage)
+        """By the owner's thread, when nobody looks at the round that lay there any more."""
+        self._stages.give_back(stage)
 
     def _wake_up(self) -> None:
         self._waking = False
@@ -322,9 +332,9 @@ class JournalWriter:
         if stage is not None:
             for _ in range(stage.count):
                 appends.append(pending.popleft())
-            if self._open is stage:
-                self._open = None
-            return appends, stage.size, True
+            if self._stage is stage:
+                self._stage = None
+            return appends, stage.size, stage.plain
         size, plain = ROUND_FRAME_BYTES, True
         early = append.early
         while size < MAX_ROUND_BYTES and append.early == early and append.stage is None:
@@ -341,7 +351,7 @@ class JournalWriter:
         with self._staging:
             appends, size, plain = self._take()
             full = self._is_full(size, len(appends))
-            if not full:
+            if not full and not appends[0].early:
                 self._open_stage(self._active.position + size)
         stage = appends[0].stage
         sealed = None
@@ -371,18 +381,15 @@ class JournalWriter:
         self._post(self._on_round, Round(appends, plain, active, sealed, size, direct, stage))
 
     def _open_stage(self, position: int) -> None:
-        """For the next round, which begins there unless its file turns out to be full."""
-        if self._open is not None or self._pending or not self.is_unread():
-            return
-        if self._stages:
-            stage = self._stages.pop()
-        elif self._stages_made < MOST_STAGES:
-            self._stages_made += 1
-            stage = Stage()
-        else:
-            return
-        stage.begin(position)
-        self._open = stage
+        """For the next round. It will begin there, unless its file is full then or something came between."""
+        if (
+            self._stage is None
+            and not self._pending
+            and not self._early
+            and self.is_unread()
+            and self._direct.may_take(self._active.file_id)
+        ):
+            self._stage = self._stages.take(position)
 
     def _write_through(
         self, active: JournalFile, frames: list[Buffer], size: int, stage: Stage | None
@@ -395,6 +402,7 @@ class JournalWriter:
             self._early = False
             return False
         if self.is_unread():
+            # A stage was laid out for where this round was to begin; if that moved, it has to be copied.
             if stage is not None and stage.lead == position % BLOCK_BYTES:
                 stage.put_heads(frames)
                 if self._direct.write_staged(file, active.file_id, stage, position, active.capacity):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.pipeline.counting import Tally
 from mainstem.pipeline.dead_topics import NONE, DeadTopics
+from mainstem.pipeline.jobs.lake_options import names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,10 +49,6 @@ class JobRun:
     tally: Tally = field(default_factory=Tally)  # for rows that it writes itself, in `foreachBatch`
 
 
-def _topics(options: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name.strip() for name in options.get("topic", "").split(",") if name.strip())
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """`check` may refuse options (InvalidRequest) without Spark; `start` gives the queries it started.
@@ -66,7 +63,7 @@ class Job:
     start: Callable[[JobRun], list[StreamingQuery]]
     check: Callable[[Mapping[str, str]], None] = lambda options: None
     dead: Callable[[Mapping[str, str]], DeadTopics] = lambda options: NONE
-    reads: Callable[[Mapping[str, str]], tuple[str, ...]] = _topics
+    reads: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda options: names(options.get("topic", ""))
     makes: Callable[[Mapping[str, str], str], bool] = lambda options, topic: False
 
 

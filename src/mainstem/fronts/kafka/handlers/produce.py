@@ -95,7 +95,7 @@ def produce(
                 partition = _partition(session, broker, topic, index)
                 if records is None:
                     raise InvalidRecord(f"no records for partition {index}")
-                base, append_time = broker.publisher.publish(partition, records, request.done, join)
+                base, append_time, _ = broker.publisher.publish(partition, records, request.done, join)
                 results.append((index, 0, base, append_time, partition.log_start, None))
             except MainstemError as error:
                 failed = True
