@@ -57,8 +57,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 
 @pytest.fixture
 def broker(sent: Sent) -> Iterator[Broker]:
-    """In this process, so that it can be watched."""
-    with Broker() as running:
+    """In this process, so that it can be watched; its answers may be larger than a socket takes at once."""
+    with Broker({"server.max_response_bytes": 64 << 20}) as running:
         yield running
 
 

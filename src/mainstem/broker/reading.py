@@ -13,7 +13,7 @@ from mainstem.model.errors import OffsetOutOfRange
 from mainstem.model.records import first_at_or_after, max_timestamp_record
 from mainstem.model.slices import Chunk, FileSlice
 
-__all__ = ["Bounds", "Chunk", "FileSlice", "PartitionRead", "Reading", "WouldBlock"]
+__all__ = ["Bounds", "Chunk", "FileSlice", "PartitionRead", "Reading", "WouldBlock", "is_cut"]
 
 
 class PartitionRead(NamedTuple):
@@ -139,6 +139,16 @@ def _aborted(partition: Partition, offset: int, batches: Sequence[Chunk]) -> lis
     """Transactions whose records lie in these batches and do not count."""
     if not batches or partition.producers is None:
         return []
+    return partition.producers.aborted_between(offset, _end(batches))
+
+
+def is_cut(read: PartitionRead, committed: bool) -> bool:
+    """More was there than fitted."""
+    return _end(read.batches) < (read.last_stable_offset if committed else read.high_watermark)
+
+
+def _end(batches: Sequence[Chunk]) -> int:
+    """The offset after the last of them."""
     final = batches[-1]
     head = final.read(0, BATCH_OVERHEAD) if isinstance(final, FileSlice) else final
-    return partition.producers.aborted_between(offset, read_header(head).last_offset + 1)
+    return read_header(head).last_offset + 1

@@ -89,7 +89,9 @@ class Server:
         "Requests not yet answered, over all connections; beyond it reading pauses.",
     )
     max_response_bytes: int = setting(
-        size_bytes(KIB, INT32_MAX), 55 * MIB, "Most that one fetch answers, whatever it asked for."
+        size_bytes(KIB, INT32_MAX),
+        2 * MIB,
+        "Most that one fetch answers, whatever it asked for; more helps consumers far away.",
     )
     idle_timeout_ms: int = setting(
         duration_ms(SECOND_MS), 10 * MINUTE_MS, "A connection silent for so long is closed."

@@ -40,6 +40,9 @@ class File(Protocol):
     def pread(self, size: int, position: int) -> bytes:
         """May return less than `size`, at the end of the file only."""
 
+    def read_only_what_is_asked(self) -> None:
+        """No reading ahead: what follows is read by nobody, or in a while, and a write may be next."""
+
     def pread_cached(self, size: int, position: int) -> bytes | None:
         """Like pread, but None when the bytes are not all in memory: never waits for the disk."""
 

@@ -176,6 +176,9 @@ class MemoryFile:
         self._disk.check("pread", self.path)
         return bytes(self._disk.seen.files[self.inode][position : position + size])
 
+    def read_only_what_is_asked(self) -> None:
+        """It never does more."""
+
     def pread_cached(self, size: int, position: int) -> bytes | None:
         if not self._disk.all_cached:
             return None

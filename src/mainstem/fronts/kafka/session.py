@@ -27,7 +27,7 @@ class Listener:
     needs_authentication: bool = False
     authenticator: Authenticator | None = None  # None: there is no logging in here
     max_request_bytes: int = 100 << 20
-    max_response_bytes: int = 55 << 20
+    max_response_bytes: int = 2 << 20
     versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)  # offered, by API
     answers: AnswerRoom = field(default_factory=AnswerRoom)
 

@@ -25,6 +25,9 @@ NOT_YET, CANNOT = -1, -2
 # between costs a wait for the disk, and is sent as the disk gives it, unchecked. Such gaps are the kernel's,
 # when it is short of memory: what the log itself sends out of memory (`uncache`) is not believed afterwards.
 PROBE_STEP = 256 << 10
+# A long read asks the disk for so much at a time. What a disk was asked for it does before what it is asked
+# next: with more than this in its queue, a write that comes then waits many times as long as it takes.
+READ_STEP = 512 << 10
 
 
 class OsFile:
@@ -43,6 +46,8 @@ class OsFile:
         return os.fstat(self.fd).st_size
 
     def pread(self, size: int, position: int) -> bytes:
+        if size > READ_STEP:
+            return self._pread_in_steps(size, position)
         data = os.pread(self.fd, size, position)
         if len(data) == size or not data:
             return data
@@ -55,6 +60,21 @@ class OsFile:
             parts.append(more)
             have += len(more)
         return b"".join(parts)
+
+    def _pread_in_steps(self, size: int, position: int) -> bytes:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        have = 0
+        while have < size:
+            got = os.preadv(self.fd, [view[have : have + READ_STEP]], position + have)
+            if got == 0:
+                return bytes(view[:have])
+            have += got
+        return buffer  # type: ignore[return-value]  # as in pread_cached
+
+    def read_only_what_is_asked(self) -> None:
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def pread_cached(self, size: int, position: int) -> bytes | None:
         if not self._nowait:

@@ -42,6 +42,7 @@ class BodyReader:
 
     def use(self, file_id: int, file: File) -> None:
         """A file that is open already."""
+        file.read_only_what_is_asked()
         self._files[file_id] = file
 
     def use_written(self, file_id: int, file: File, position: int) -> None:
@@ -73,6 +74,7 @@ class BodyReader:
                 file = self._files[file_id] = self._open_body(file_id)
             except FileNotFoundError as error:
                 raise CorruptFile(str(error.filename), 0, "a file that is read from is missing") from None
+            file.read_only_what_is_asked()
             if file_id in self._gone:
                 self._files.pop(file_id, None)
         return file

@@ -12,7 +12,7 @@ from functools import partial
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
-from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, WouldBlock
+from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, WouldBlock, is_cut
 from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
 from mainstem.fronts.kafka.session import Session
@@ -81,12 +81,11 @@ class Fetching:
 
     def start(self) -> None:
         try:
-            results, size, final = self._read()
+            results, size, enough = self._read()
         except WouldBlock:
             self._read_cold()
             return
-        query = self._query
-        if size >= query.min_bytes or final or query.max_wait_ms <= 0:
+        if enough or self._query.max_wait_ms <= 0:
             self._send(results, size)
         else:
             self._wait()
@@ -94,12 +93,14 @@ class Fetching:
     # --- reading ---------------------------------------------------------------------------------
 
     def _read(self) -> tuple[Results, int, bool]:
-        """Results, their bytes, and whether waiting would be of no use (some partition has an error)."""
+        """Results, their bytes, and whether it is what was asked for, or waiting would be of no use."""
         query = self._query
         broker = self._session.listener.broker
         committed = query.isolation_level == READ_COMMITTED
         left = self._max_bytes()
-        total, final = 0, not query.topics
+        wanted_bytes = min(query.min_bytes, left)
+        # Batches are whole: where the next one did not fit, the room that it was too large for counts as used.
+        total, used, final = 0, 0, not query.topics
         results: Results = []
         for topic, wanted in query.topics:
             found: list[FetchResult] = []
@@ -116,10 +117,11 @@ class Fetching:
                     found.append(_failed(topic, index, error))
                     continue
                 total += read.size
+                used += room if 0 < read.size < wanted_bytes and is_cut(read, committed) else read.size
                 left -= read.size
                 found.append(_result(index, read))
             results.append((topic, found))
-        return results, total, final
+        return results, total, final or used >= wanted_bytes
 
     def _partition(self, broker: Broker, topic: Topic, index: int, epoch: int) -> Partition:
         topics = broker.topics
@@ -206,12 +208,12 @@ class Fetching:
     def _woken(self) -> None:
         """Something came for one of the partitions."""
         try:
-            results, size, final = self._read()
+            results, size, enough = self._read()
         except WouldBlock:
             self._stop_waiting()
             self._read_cold()
             return
-        if size >= self._query.min_bytes or final:
+        if enough:
             self._stop_waiting()
             self._send(results, size)
 
