@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_RECORDS = 0, 2, 3, 19, 21
 LATEST = -1

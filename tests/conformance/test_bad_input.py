@@ -218,7 +218,7 @@ def test_a_decompression_bomb_for_a_compacted_topic_is_refused_within_bounds(bro
 
 def repacked(made: bytes, payload: bytes, codec: int) -> bytes:
     """A batch with other compressed bytes, whose sizes and crc are right."""
-    from crc32c import crc32c
+    from fastcrc.crc32 import iscsi as crc32c
 
     head = bytearray(made[:61])
     struct.pack_into(">h", head, 21, codec)

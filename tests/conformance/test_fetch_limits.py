@@ -1,4 +1,4 @@
-"""One answer holds a limited share of a long backlog: nobody waits for more, and no partition is forgotten."""
+"""One answer holds a limited share of a backlog: nobody waits for more, no partition is forgotten."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 from msgspec.structs import replace
 
 from mainstem.kernel.log.jobs import Input, MergeJob, SealJob

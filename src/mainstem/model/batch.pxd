@@ -9,6 +9,9 @@ cdef int _NOT_FOR_PRODUCERS
 )
 cpdef tuple checked_fields(object buf, Py_ssize_t max_bytes)
 
+@cython.locals(at=Py_ssize_t)
+cdef object _crc(object signed)
+
 cpdef object place_batch(object buf, object base_offset, object leader_epoch, object pos=*)
 
 cpdef int leader_epoch(object buf, object pos=*) except? -2

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.kernel.log import disk
 from mainstem.kernel.log.disk import READ_STEP, OsDisk, OsFile
 
 SIZE = 3 * READ_STEP + 77
@@ -47,6 +46,6 @@ def test_the_disk_is_asked_for_a_step_at_a_time(
         asked.append(len(buffers[0]))
         return preadv(fd, [buffers[0][: READ_STEP - 1000]], position)  # a disk may give less
 
-    monkeypatch.setattr(disk.os, "preadv", watched)
+    monkeypatch.setattr(os, "preadv", watched)
     assert file.pread(SIZE, 0) == data
     assert max(asked) == READ_STEP

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Protocol
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.kernel.log.direct import DirectWriter
 from mainstem.kernel.log.layout import (
@@ -446,9 +446,8 @@ class JournalWriter:
             # A batch's own crc was checked when it came: that of a large one is not worth another look.
             flags = _OWN_CRC if kind == _BATCH and size > _LARGE_BATCH_BYTES else 0
             covered = payload[:SIGNED_FROM] if flags else payload
-            # Mode 0 keeps the GIL: to get it back takes longer than the crc of a megabyte.
-            crc = crc32c(pack_seed(file_id, position, kind, flags, 0, subject, size), 0, 0)
-            add(pack_head(size, crc32c(covered, crc, 0), kind, flags, 0, subject))
+            crc = crc32c(pack_seed(file_id, position, kind, flags, 0, subject, size))
+            add(pack_head(size, crc32c(covered, crc), kind, flags, 0, subject))
             add(payload)
             append.file_id = file_id
             position += _HEAD_BYTES

@@ -37,7 +37,7 @@ from struct import Struct
 from typing import NamedTuple
 
 import msgspec
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.model.errors import CorruptFile, FormatTooNew
 from mainstem.model.ports import Buffer

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.kernel.log.compact import Compaction
 from mainstem.kernel.log.jobs import BodyId, CompactOrder, Input, Merged, MergeJob

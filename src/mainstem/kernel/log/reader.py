@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 from struct import Struct
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.kernel.log.layout import Link, unpack_link, unpack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock

@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from struct import Struct
 
-from crc32c import crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.kernel.log.layout import FILE_HEAD, FileKind, check_file_head, file_head
 from mainstem.kernel.log.places import Place, Span, WouldBlock, new_tuple

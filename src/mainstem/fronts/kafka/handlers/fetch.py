@@ -99,7 +99,7 @@ class Fetching:
         committed = query.isolation_level == READ_COMMITTED
         left = self._max_bytes()
         wanted_bytes = min(query.min_bytes, left)
-        # Batches are whole: where the next one did not fit, the room that it was too large for counts as used.
+        # Batches are whole: where the next one did not fit, the room that was left counts as used.
         total, used, final = 0, 0, not query.topics
         results: Results = []
         for topic, wanted in query.topics:
