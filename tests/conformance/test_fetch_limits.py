@@ -14,6 +14,7 @@ from kafka import TopicPartition as PyPartition
 from kafka_kit import PATIENCE_S, batch, create_topic, new_name, take
 from raw_kafka import Raw
 
+from mainstem.kernel.log.disk import OsFile
 from mainstem.testing import Broker
 from mainstem.wire.kafka.apis import ApiKey
 from mainstem.wire.kafka.fetch import FetchPartition, FetchTopic
@@ -68,6 +69,37 @@ def test_who_asks_for_all_that_fits_need_not_hit_the_end_of_a_batch(address):
     asked = 5 * size + size // 2
     with Raw(address) as raw:
         assert fetch(raw, "whole", asked, asked) == 5 * size
+
+
+def test_batches_larger_than_their_partitions_room_count_as_what_they_are(address):
+    size = fill(address, "large", 2, 3)
+    partitions = [FetchPartition(partition=index, partition_max_bytes=100) for index in range(2)]
+    asked = {"max_wait_ms": NEVER_MS, "min_bytes": size + 1, "max_bytes": 64 << 20}
+    with Raw(address) as raw:
+        answer = raw.ask(ApiKey.FETCH, 11, topics=[FetchTopic(topic="large", partitions=partitions)], **asked)
+    assert [len(found.records) for found in answer.responses[0].partitions] == [size, size]
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_who_always_asks_in_the_same_order_hears_from_all_partitions(address, monkeypatch, cold):
+    topic = new_name("order")
+    size = fill(address, topic, PARTITIONS, EACH)
+    if cold:
+        monkeypatch.setattr(OsFile, "pread_cached", lambda *_: None)
+    offsets = [0] * PARTITIONS
+    with Raw(address) as raw:
+        for _ in range(PARTITIONS):
+            partitions = [
+                FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+                for index, offset in enumerate(offsets)
+            ]
+            topics = [FetchTopic(topic=topic, partitions=partitions)]
+            answer = raw.ask(ApiKey.FETCH, 11, max_wait_ms=0, min_bytes=1, max_bytes=64 << 20, topics=topics)
+            for found in answer.responses[0].partitions:
+                assert found.error_code == 0
+                offsets[found.partition_index] += len(found.records or b"") // size
+    assert min(offsets) > 0
+    assert max(offsets) - min(offsets) <= MOST // size
 
 
 def confluent(address: str, topic: str, count: int) -> list[int]:

@@ -49,4 +49,4 @@ class BrokerOptions:
     merge_after_ms: int = 60_000
     merge_bytes_per_second: int = 0  # 0: as fast as the disk
     merge_dirty_ratio: float = 0.5
-    snapshot_slice_ms: float = 5
+    snapshot_slice_ms: float = 1

@@ -183,7 +183,7 @@ class Store:
 
     # --- snapshots -----------------------------------------------------------------------------
 
-    async def snapshot(self, slice_ms: float = 3.0) -> None:
+    async def snapshot(self, slice_ms: float = 1.0) -> None:
         """Write the whole state while serving goes on, in slices of the loop's time."""
         writer, entry = self.log.new_snapshot()
         time = self._loop.time

@@ -165,7 +165,8 @@ def _consume(client: Client, topic: str, plan: Plan) -> dict[str, Any]:
                 fetched.check()
                 count = sum(header.record_count for _, header in iter_batches(fetched.records))
                 meter.add(count)
-                positions[fetched.place] = fetched.next_offset if count else starts[fetched.place]
+                at_end = fetched.next_offset >= fetched.high_watermark
+                positions[fetched.place] = starts[fetched.place] if at_end else fetched.next_offset
             show(meter)
     return meter.result()
 

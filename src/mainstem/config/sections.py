@@ -229,7 +229,7 @@ class Snapshot:
     journal_bytes: int = setting(
         size_bytes(MIB), 256 * MIB, "Journal written since the last snapshot that calls for a new one."
     )
-    slice_ms: int = setting(duration_ms(1, 1000), 5, "Longest time a snapshot holds up the event loop.")
+    slice_ms: int = setting(duration_ms(1, 1000), 1, "Longest time a snapshot holds up the event loop.")
 
 
 @dataclass(frozen=True)

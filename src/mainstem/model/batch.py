@@ -61,7 +61,7 @@ PREFIX_SIZE = 16
 MAGIC_AT = 16
 CRC_AT = 17
 SIGNED_FROM = 21  # the crc covers from here
-CRC_PIECE_BYTES = 64 << 10  # the most for which the crc's library keeps the GIL
+CRC_PIECE_BYTES = (16 << 10) - 64  # the crc's library lets go of the GIL for 16 KiB and more
 MAX_TIMESTAMP_AT = 35
 MAGIC = 2
 

@@ -43,6 +43,9 @@ class File(Protocol):
     def read_only_what_is_asked(self) -> None:
         """No reading ahead: what follows is read by nobody, or in a while, and a write may be next."""
 
+    def will_need(self, size: int, position: int) -> None:
+        """It is read soon, piece by piece: the disk may be asked for all of it, or its beginning, at once."""
+
     def pread_cached(self, size: int, position: int) -> bytes | None:
         """Like pread, but None when the bytes are not all in memory: never waits for the disk."""
 

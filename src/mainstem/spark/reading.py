@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 events = get_log(__name__)
 
-# Large enough that a request costs little, small enough that the first rows come soon.
+# Large enough that a request costs little, small enough that the first rows come soon. A broker may send less.
 FETCH_BYTES = 8 << 20
 
 

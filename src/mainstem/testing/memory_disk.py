@@ -179,6 +179,9 @@ class MemoryFile:
     def read_only_what_is_asked(self) -> None:
         """It never does more."""
 
+    def will_need(self, size: int, position: int) -> None:
+        """It has it."""
+
     def pread_cached(self, size: int, position: int) -> bytes | None:
         if not self._disk.all_cached:
             return None

@@ -200,3 +200,21 @@ def test_a_stopping_server_answers_what_it_took_and_takes_no_more(tmp_path):
         assert broker.store.log.submitted - before == 1
 
     with_connection(tmp_path, work)
+
+
+def test_nothing_is_written_while_the_transport_says_that_it_may_be(tmp_path):
+    """It is in the middle of its own writing: a write that fails there would close the connection twice."""
+
+    async def work(broker: Broker, connection: Connection, wire: Wire) -> None:
+        await broker.create_topic("t")
+        connection.pause_writing()
+        message = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="t", partitions=[FetchPartition()])])
+        receive(connection, encode_request(SPECS[ApiKey.FETCH], FETCH_VERSION, 2, "me", message))
+        assert not wire.written
+        connection.resume_writing()
+        assert not wire.written
+        async with asyncio.timeout(10):
+            await wire.came.wait()
+        assert wire.written
+
+    with_connection(tmp_path, work)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.kernel.log.disk import READ_STEP, OsDisk, OsFile
+from mainstem.kernel.log.log import Log, LogOptions
+from mainstem.kernel.log.replay import NoReplay
 
 SIZE = 3 * READ_STEP + 77
 
@@ -49,3 +51,50 @@ def test_the_disk_is_asked_for_a_step_at_a_time(
     monkeypatch.setattr(os, "preadv", watched)
     assert file.pread(SIZE, 0) == data
     assert max(asked) == READ_STEP
+
+
+def test_no_memory_is_spent_on_bytes_that_the_file_does_not_have(written: tuple[OsFile, bytes]) -> None:
+    file, data = written
+    assert file.pread(1 << 60, 3) == data[3:]
+    assert file.pread(1 << 60, 2 * SIZE) == b""
+
+
+def test_a_read_of_memory_stops_at_the_first_step_that_is_not_there(
+    written: tuple[OsFile, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, data = written
+    asked: list[int] = []
+
+    def watched(fd: int, buffers: list[memoryview], position: int, flags: int) -> int:
+        asked.append(len(buffers[0]))
+        if position >= READ_STEP:
+            raise BlockingIOError
+        return len(buffers[0])
+
+    assert file.pread_cached(SIZE, 0) in (data, None)  # None: this file system cannot tell
+    monkeypatch.setattr(os, "preadv", watched)
+    assert file.pread_cached(SIZE, 0) is None
+    assert asked == [READ_STEP, READ_STEP]
+
+
+def test_a_log_reads_nothing_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from the file that it found, nor from one that it has to open."""
+    told: list[str] = []
+    monkeypatch.setattr(OsFile, "read_only_what_is_asked", lambda file: told.append(Path(file.path).name))
+    log = Log.open(
+        OsDisk(),
+        str(tmp_path),
+        LogOptions(file_bytes=1 << 20, reserve_bytes=4096),
+        NoReplay(),
+        lambda function, argument: function(argument),
+        pytest.fail,
+        lambda: "log",
+    )
+    try:
+        active = log.active_table.file_id
+        assert len(told) == 1
+        log.reader.forget(active)
+        log.reader.file(active)
+        assert told == [told[0]] * 2
+    finally:
+        log.close()

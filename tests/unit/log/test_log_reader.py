@@ -16,7 +16,7 @@ from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.records import Record, decode_records, encode_batch
 from mainstem.model.slices import Chunk, FileSlice
-from mainstem.testing.memory_disk import MemoryDisk
+from mainstem.testing.memory_disk import MemoryDisk, MemoryFile
 
 
 class World:
@@ -64,6 +64,33 @@ def test_places_that_lie_together_are_read_at_once(world):
     found = world.reader.batches(places, True)
     assert world.reads == 1
     assert [bytes(batch) for batch in found] == [world.bytes_at(place) for place in places]
+
+
+@pytest.fixture
+def announced(monkeypatch) -> list[tuple[int, int]]:
+    """(size, position) of what the disk was told it will be asked for."""
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(MemoryFile, "will_need", lambda _, size, position: told.append((size, position)))
+    return told
+
+
+def test_small_batches_between_those_of_others_are_asked_for_together(world, announced):
+    size = world.batch(1, 0, 0).size
+    places = [world.batch(1, 10_000 + number * 8 * size, number) for number in range(200)]
+    found = world.reader.batches(places, True)
+    assert [bytes(batch) for batch in found] == [world.bytes_at(place) for place in places]
+    assert announced == [(512 << 10, 10_000)]
+
+
+def test_nothing_is_asked_for_ahead_of_one_batch_of_few_or_of_what_must_be_in_memory(world, announced):
+    few = [world.batch(1, number * 100_000, number) for number in range(3)]
+    world.reader.batches(few, True)
+    world.reader.batches(few[:1], True)
+    size = few[0].size
+    many = [world.batch(1, number * 8 * size, number) for number in range(200)]
+    world.disk.all_cached = True
+    world.reader.batches(many, False)
+    assert announced == []
 
 
 def test_places_far_apart_are_read_one_by_one(world):

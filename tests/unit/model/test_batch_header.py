@@ -1,13 +1,16 @@
 """The batch header: what a producer may send, and what placing a batch changes."""
 
 import pytest
+from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.model.batch import (
     APPEND_TIME_BIT,
     BATCH_OVERHEAD,
     CONTROL_BIT,
+    CRC_PIECE_BYTES,
     DELETE_HORIZON_BIT,
     HEADER,
+    SIGNED_FROM,
     BatchHeader,
     check_batch,
     crc_matches,
@@ -94,6 +97,21 @@ def test_a_wrong_crc_is_corrupt():
     with pytest.raises(CorruptBatch, match="crc"):
         check_batch(memoryview(batch), MAX)
     assert not crc_matches(batch)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1, CRC_PIECE_BYTES, 3 * CRC_PIECE_BYTES + 7])
+def test_a_crc_made_in_pieces_is_that_of_the_whole(over):
+    signed = bytes(at * 7 % 251 for at in range(CRC_PIECE_BYTES + over))
+    batch = bytearray(SIGNED_FROM) + signed
+    seal(batch)
+    assert int.from_bytes(batch[17:21], "big") == crc32c(signed)
+    assert crc_matches(batch)
+    batch[-1] ^= 1
+    assert not crc_matches(batch)
+
+
+def test_the_crc_is_castagnolis():
+    assert crc32c(b"123456789") == crc32c(b"56789", crc32c(b"1234")) == 0xE3069283
 
 
 def test_two_batches_or_trailing_bytes_or_missing_ones_are_refused():

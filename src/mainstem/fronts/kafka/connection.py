@@ -132,7 +132,8 @@ class Connection:
     def resume_writing(self) -> None:
         self._paused_writing = False
         self._count_unsent()
-        self._work()
+        # Not within the transport's own writing: if what is written here fails, it would close twice.
+        self._server.soon(self._work)
 
     # --- requests --------------------------------------------------------------------------------
 

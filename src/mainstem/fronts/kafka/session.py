@@ -44,6 +44,7 @@ class Session:
     takes_raw_tokens: bool = False  # the next frame is a SASL token without a header
     logged_in: bool = False  # by SASL; a certificate may be replaced by a login, a login only renewed
     repeats: Repeats | None = None  # of Produce requests
+    served_first: tuple[str | bytes, int] | None = None  # in the last fetch: topic, partition
     share_members: set[tuple[str, str]] | None = None  # group and member that read in share groups here
     ending: str = ""  # why the connection is to be closed once the answers so far are sent
 

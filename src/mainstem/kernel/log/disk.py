@@ -62,6 +62,8 @@ class OsFile:
         return b"".join(parts)
 
     def _pread_in_steps(self, size: int, position: int) -> bytes:
+        # No more memory than the file can fill: a size may come from damaged bytes.
+        size = max(min(size, self.size() - position), 0)
         buffer = bytearray(size)
         view = memoryview(buffer)
         have = 0
@@ -76,12 +78,21 @@ class OsFile:
         with contextlib.suppress(OSError):
             os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM)
 
+    def will_need(self, size: int, position: int) -> None:
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(self.fd, position, min(size, READ_STEP), os.POSIX_FADV_WILLNEED)
+
     def pread_cached(self, size: int, position: int) -> bytes | None:
         if not self._nowait:
             return None
         buffer = bytearray(size)
+        view = memoryview(buffer)
         try:
-            got = os.preadv(self.fd, [buffer], position, NOWAIT)
+            # In steps, too: the kernel asks the disk for all of a read that it refuses.
+            for at in range(0, size, READ_STEP):
+                step = view[at : at + READ_STEP]
+                if os.preadv(self.fd, [step], position + at, NOWAIT) != len(step):
+                    return None
         except BlockingIOError:
             return None
         except OSError as error:
@@ -90,7 +101,7 @@ class OsFile:
             self._nowait = False
             return None
         # A bytearray is handed out as bytes would be: nobody writes to what was read.
-        return buffer if got == size else None  # type: ignore[return-value]
+        return buffer  # type: ignore[return-value]
 
     def is_cached(self, size: int, position: int) -> bool:
         if not self._nowait:

@@ -109,6 +109,7 @@ class Log:
         self.files.fill_pays = lambda: self._round_bytes < LARGE_ROUND
         self.rounds_written = 0
         self.reader = BodyReader(self._open_body)
+        recovered.active.file.read_only_what_is_asked()
         self.reader.use_written(recovered.active.file_id, recovered.active.file, recovered.active.position)
         # Files out of use whose bodies some link may still name; they hold no places.
         self._retired: tuple[Places, ...] = tuple(recovered.retired)
@@ -314,6 +315,7 @@ class Log:
         self._tables = (*self._tables, self._table)
         self._file_ids.add(active.file_id)
         self._active = active
+        active.file.read_only_what_is_asked()
         self.reader.use_written(active.file_id, active.file, 0)
         file_id, size = sealed.file_id, sealed.position
         self.keep_house(lambda: self._finish_sealed(file_id, size))
@@ -399,9 +401,10 @@ class Log:
     def _open_body(self, file_id: int) -> File:
         manifest = self.files.manifest
         retired = any(e.file_id == file_id and e.kind == FileKind.RUN for e in manifest.retired)
-        if retired or any(entry.file_id == file_id for entry in manifest.runs):
-            return self.files.open_run(file_id)
-        return self.files.open_journal(file_id)
+        is_run = retired or any(entry.file_id == file_id for entry in manifest.runs)
+        file = self.files.open_run(file_id) if is_run else self.files.open_journal(file_id)
+        file.read_only_what_is_asked()
+        return file
 
     @property
     def no_space(self) -> bool:

@@ -23,6 +23,8 @@ _CHECKED = Struct(">qiibI")
 _SIGNED_FROM = 21
 # Places that lie close together are read at once if at most this share of the bytes read is wanted by nobody.
 _WASTE = 0.5
+# When the disk is needed it is asked for so much at once, if at least this share of it is wanted.
+_WINDOW, _DENSE = 512 << 10, 1 / 32
 # Batches at most so far apart are asked for together: what lies between them is the head of a frame.
 _NEAR = 4096
 
@@ -42,7 +44,6 @@ class BodyReader:
 
     def use(self, file_id: int, file: File) -> None:
         """A file that is open already."""
-        file.read_only_what_is_asked()
         self._files[file_id] = file
 
     def use_written(self, file_id: int, file: File, position: int) -> None:
@@ -74,7 +75,6 @@ class BodyReader:
                 file = self._files[file_id] = self._open_body(file_id)
             except FileNotFoundError as error:
                 raise CorruptFile(str(error.filename), 0, "a file that is read from is missing") from None
-            file.read_only_what_is_asked()
             if file_id in self._gone:
                 self._files.pop(file_id, None)
         return file
@@ -138,8 +138,11 @@ class BodyReader:
         """
         found: list[Buffer] = []
         index = total = 0
+        announced = (0, 0)  # file and position up to where the disk knows what is wanted
         while index < len(places) and total < max_bytes:
             first = places[index]
+            if wait and (first.file_id, first.position) >= announced:
+                announced = self._announce(places, index)
             if first.link:
                 found.append(self._linked(first, wait))
                 total += len(found[-1])
@@ -164,6 +167,20 @@ class BodyReader:
             total += wanted
             index = end
         return found
+
+    def _announce(self, places: list[Place], start: int) -> tuple[int, int]:
+        """Small batches that lie close together are asked for at once: one by one they would take the disk a
+        turn each. Returns file and position up to where that was decided."""
+        first = places[start]
+        file_id, end = first.file_id, first.position + _WINDOW
+        wanted = 0
+        for place in islice(places, start, None):
+            if place.file_id != file_id or not first.position <= place.position < end:
+                break
+            wanted += place.size
+        if first.size < wanted and wanted >= _WINDOW * _DENSE:
+            self.file(file_id).will_need(_WINDOW, first.position)
+        return file_id, end
 
     def header(self, place: Place, wait: bool = True) -> BatchHeader:
         """Of a batch that the index names, without the rest of it."""

@@ -7,8 +7,9 @@ come from the disk is read by a reader thread; what is not there yet is waited f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
@@ -29,14 +30,17 @@ _FETCH_SESSION_ID_NOT_FOUND = 70
 
 
 Results = list[tuple[Topic, list[FetchResult]]]
+_Asked = tuple[Topic, int, int, int, int]  # topic, partition, leader epoch, offset, most bytes
+_NOTHING: FetchResult = (-1, UNKNOWN_SERVER_ERROR, -1, -1, -1, None, ())
 
 
 class _Part:
     """One partition of a request on its way to a reader thread and back: seen on the loop, read off it."""
 
-    __slots__ = ("batches", "bounds", "error", "index", "max_bytes", "offset", "partition", "size")
+    __slots__ = ("batches", "bounds", "error", "index", "max_bytes", "offset", "partition", "size", "topic")
 
-    def __init__(self, index: int, offset: int, max_bytes: int) -> None:
+    def __init__(self, topic: Topic, index: int, offset: int, max_bytes: int) -> None:
+        self.topic = topic
         self.index = index
         self.offset = offset
         self.max_bytes = max_bytes
@@ -99,29 +103,51 @@ class Fetching:
         committed = query.isolation_level == READ_COMMITTED
         left = self._max_bytes()
         wanted_bytes = min(query.min_bytes, left)
-        # Batches are whole: where the next one did not fit, the room that was left counts as used.
-        total, used, final = 0, 0, not query.topics
-        results: Results = []
-        for topic, wanted in query.topics:
-            found: list[FetchResult] = []
-            for index, epoch, offset, _, max_bytes in wanted:
-                try:
-                    partition = self._partition(broker, topic, index, epoch)
-                    # Something is always sent, even if one batch is more than was asked for.
-                    room = min(max_bytes, left) if total == 0 or left > 0 else 0
-                    read = broker.reading.read(
-                        partition, offset, max(room, 1) if total == 0 else room, committed
-                    )
-                except (MainstemError, OSError) as error:
-                    final = True
-                    found.append(_failed(topic, index, error))
-                    continue
-                total += read.size
-                used += room if 0 < read.size < wanted_bytes and is_cut(read, committed) else read.size
-                left -= read.size
-                found.append(_result(index, read))
-            results.append((topic, found))
-        return results, total, final or used >= wanted_bytes
+        asked = self._asked()
+        found: list[FetchResult] = [_NOTHING] * len(asked)
+        total, used, final = 0, 0, not asked
+        for place in self._in_turn(asked):
+            topic, index, epoch, offset, max_bytes = asked[place]
+            try:
+                partition = self._partition(broker, topic, index, epoch)
+                # Something is always sent, even if one batch is more than was asked for.
+                room = min(max_bytes, left) if total == 0 or left > 0 else 0
+                read = broker.reading.read(partition, offset, max(room, 1) if total == 0 else room, committed)
+                size = read.size
+                # Batches are whole: where the next one did not fit, the room that was left counts as used.
+                cut = 0 < size < wanted_bytes and is_cut(read, committed)
+            except (MainstemError, OSError) as error:
+                final = True
+                found[place] = _failed(topic, index, error)
+                continue
+            total += size
+            used += max(room, size) if cut else size
+            left -= size
+            if size and size == total:
+                self._session.served_first = (topic, index)
+            found[place] = _result(index, read)
+        return self._by_topic(found), total, final or used >= wanted_bytes
+
+    def _asked(self) -> list[_Asked]:
+        return [
+            (topic, index, epoch, offset, max_bytes)
+            for topic, wanted in self._query.topics
+            for index, epoch, offset, _, max_bytes in wanted
+        ]
+
+    def _in_turn(self, asked: list[_Asked]) -> Iterable[int]:
+        """The one behind who came first the last time comes first: an answer may be full before all had their
+        turn, and not every client asks in another order the next time."""
+        served = self._session.served_first
+        if served is not None and len(asked) > 1:
+            for place, (topic, index, *_) in enumerate(asked, 1):
+                if (topic, index) == served:
+                    return (*range(place, len(asked)), *range(place))
+        return range(len(asked))
+
+    def _by_topic(self, found: Iterable[FetchResult]) -> Results:
+        left = iter(found)
+        return [(topic, list(islice(left, len(wanted)))) for topic, wanted in self._query.topics]
 
     def _partition(self, broker: Broker, topic: Topic, index: int, epoch: int) -> Partition:
         topics = broker.topics
@@ -148,21 +174,22 @@ class Fetching:
         loop = asyncio.get_running_loop()
         broker = self._session.listener.broker
         committed = self._query.isolation_level == READ_COMMITTED
+        asked = self._asked()
         parts: list[_Part] = []
-        for topic, wanted in self._query.topics:
-            for index, epoch, offset, _, max_bytes in wanted:
-                part = _Part(index, offset, max_bytes)
-                parts.append(part)
-                try:
-                    part.partition = self._partition(broker, topic, index, epoch)
-                    part.bounds = broker.reading.bounds(part.partition, offset, committed)
-                except MainstemError as error:
-                    part.error = error
-        work = partial(_read_files, broker.reading, parts, self._max_bytes())
+        for topic, index, epoch, offset, max_bytes in asked:
+            part = _Part(topic, index, offset, max_bytes)
+            parts.append(part)
+            try:
+                part.partition = self._partition(broker, topic, index, epoch)
+                part.bounds = broker.reading.bounds(part.partition, offset, committed)
+            except MainstemError as error:
+                part.error = error
+        in_turn = [parts[place] for place in self._in_turn(asked)]
+        work = partial(_read_files, broker.reading, in_turn, self._max_bytes())
         future = loop.run_in_executor(broker.store.readers, work)
-        future.add_done_callback(partial(self._on_cold, parts))
+        future.add_done_callback(partial(self._on_cold, parts, in_turn))
 
-    def _on_cold(self, parts: list[_Part], future: asyncio.Future[None]) -> None:
+    def _on_cold(self, parts: list[_Part], in_turn: list[_Part], future: asyncio.Future[None]) -> None:
         if self._answer.cancelled or future.cancelled():
             return
         error = future.exception()
@@ -170,14 +197,13 @@ class Fetching:
             events.error("a fetch failed", error=error)
             self._answer.fail("internal error")
             return
-        left = iter(parts)
-        results = [
-            (topic, [self._result_of(topic, next(left)) for _ in asked])
-            for topic, asked in self._query.topics
-        ]
+        results = self._by_topic(map(self._result_of, parts))
+        served = next((part for part in in_turn if part.size), None)
+        if served is not None:
+            self._session.served_first = (served.topic, served.index)
         self._send(results, sum(part.size for part in parts))
 
-    def _result_of(self, topic: Topic, part: _Part) -> FetchResult:
+    def _result_of(self, part: _Part) -> FetchResult:
         reading = self._session.listener.broker.reading
         committed = self._query.isolation_level == READ_COMMITTED
         if part.error is None and part.partition is not None and part.bounds is not None:
@@ -190,7 +216,7 @@ class Fetching:
                 part.error = error
         assert part.error is not None
         part.size = 0
-        return _failed(topic, part.index, part.error)
+        return _failed(part.topic, part.index, part.error)
 
     # --- waiting ---------------------------------------------------------------------------------
 
