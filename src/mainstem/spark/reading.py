@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 events = get_log(__name__)
 
-# Large enough that a request costs little, small enough that the first rows come soon. A broker may send less.
+# Large enough that a request costs little, small enough that the first rows come soon.
+# A broker may send less at once.
 FETCH_BYTES = 8 << 20
 
 
