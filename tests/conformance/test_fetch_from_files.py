@@ -15,7 +15,7 @@ from raw_kafka import Raw
 from security_house import Files
 
 from mainstem.kernel.log.disk import OsFile
-from mainstem.kernel.log.sound import LARGE_BATCH
+from mainstem.kernel.log.sound import LARGE_SLICE
 from mainstem.model.batch import place_batch
 from mainstem.model.record import Record
 from mainstem.model.records import encode_batch
@@ -95,7 +95,7 @@ def test_large_and_small_batches_arrive_as_they_were_produced(broker, sent, vers
     with Raw(broker.kafka) as raw:
         batches = produce(raw, "t", [LARGE, SMALL, SMALL, LARGE, LARGE, SMALL])
         assert fetch(raw, "t", version=version) == b"".join(batches)
-        sent.reaches(sum(len(batch) for batch in batches if len(batch) >= LARGE_BATCH))
+        sent.reaches(sum(len(batch) for batch in batches if len(batch) >= LARGE_SLICE))
         assert fetch(raw, "t", 3, version=version) == b"".join(batches[3:])
         assert fetch(raw, "t", 5, version=version) == batches[5]
 

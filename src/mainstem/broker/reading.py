@@ -8,12 +8,13 @@ from typing import NamedTuple
 from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import Place, WouldBlock
-from mainstem.model.batch import BATCH_OVERHEAD, read_header
+from mainstem.model.batch import read_header
 from mainstem.model.errors import OffsetOutOfRange
+from mainstem.model.ports import Buffer
 from mainstem.model.records import first_at_or_after, max_timestamp_record
-from mainstem.model.slices import Chunk, FileSlice
+from mainstem.model.slices import Chunk
 
-__all__ = ["Bounds", "Chunk", "FileSlice", "PartitionRead", "Reading", "WouldBlock", "is_cut"]
+__all__ = ["Bounds", "Chunk", "PartitionRead", "Reading", "WouldBlock", "is_cut"]
 
 
 class PartitionRead(NamedTuple):
@@ -23,8 +24,9 @@ class PartitionRead(NamedTuple):
     last_stable_offset: int
     log_start: int
     aborted: list[tuple[int, int]] | None  # (producer id, first offset); None for read-uncommitted
-    batches: Sequence[Chunk]
+    batches: Sequence[Chunk]  # a chunk may hold several
     size: int
+    end: int = 0  # the offset after the last batch, if there is any
 
 
 class Bounds(NamedTuple):
@@ -54,9 +56,9 @@ class Reading:
         upto = stable if committed else high
         if offset >= upto or max_bytes <= 0:
             return PartitionRead(high, stable, log_start, [] if committed else None, (), 0)
-        batches = self._log.chunks(partition.id, offset, max_bytes, upto)
-        aborted = _aborted(partition, offset, batches) if committed else None
-        return PartitionRead(high, stable, log_start, aborted, batches, sum(map(len, batches)))
+        batches, end = self._log.chunks(partition.id, offset, max_bytes, upto)
+        aborted = _aborted(partition, offset, end) if committed else None
+        return PartitionRead(high, stable, log_start, aborted, batches, sum(map(len, batches)), end)
 
     def bounds(self, partition: Partition, offset: int, committed: bool) -> Bounds:
         high = partition.high_watermark
@@ -65,22 +67,34 @@ class Reading:
         stable = partition.last_stable_offset()
         return Bounds(high, stable, partition.log_start, stable if committed else high)
 
-    def batches(self, partition_id: int, offset: int, max_bytes: int, upto: int) -> Sequence[Chunk]:
-        """May wait for the disk, and run in any thread."""
+    def batches(self, partition_id: int, offset: int, max_bytes: int, upto: int) -> list[Buffer]:
+        """One by one. May wait for the disk, and run in any thread."""
         if offset >= upto or max_bytes <= 0:
-            return ()
+            return []
         return self._log.read(partition_id, offset, max_bytes, upto, wait=True)
 
+    def chunks(self, partition_id: int, offset: int, max_bytes: int, upto: int) -> tuple[list[Chunk], int]:
+        """Batches for sending, and the offset after the last. May wait, and run in any thread."""
+        if offset >= upto or max_bytes <= 0:
+            return [], 0
+        return self._log.chunks(partition_id, offset, max_bytes, upto, wait=True)
+
     def result(
-        self, partition: Partition, offset: int, committed: bool, bounds: Bounds, batches: Sequence[Chunk]
+        self,
+        partition: Partition,
+        offset: int,
+        committed: bool,
+        bounds: Bounds,
+        batches: Sequence[Chunk],
+        end: int,
     ) -> PartitionRead:
         if offset < partition.log_start:
             # Trimmed while it was read: which transactions were aborted there is not known any more.
             raise OffsetOutOfRange(offset, partition.log_start, partition.high_watermark)
-        aborted = _aborted(partition, offset, batches) if committed else None
+        aborted = _aborted(partition, offset, end) if committed else None
         size = sum(map(len, batches))
         high, stable, log_start, _ = bounds
-        return PartitionRead(high, stable, log_start, aborted, batches, size)
+        return PartitionRead(high, stable, log_start, aborted, batches, size, end)
 
     def sent(self, size: int) -> None:
         """So many bytes of batches go to a client: who waits reads many times and is sent something once."""
@@ -135,20 +149,13 @@ class Reading:
         return max_timestamp_record(batch)
 
 
-def _aborted(partition: Partition, offset: int, batches: Sequence[Chunk]) -> list[tuple[int, int]]:
-    """Transactions whose records lie in these batches and do not count."""
-    if not batches or partition.producers is None:
+def _aborted(partition: Partition, offset: int, end: int) -> list[tuple[int, int]]:
+    """Transactions whose records lie between these offsets and do not count."""
+    if end <= offset or partition.producers is None:
         return []
-    return partition.producers.aborted_between(offset, _end(batches))
+    return partition.producers.aborted_between(offset, end)
 
 
 def is_cut(read: PartitionRead, committed: bool) -> bool:
     """More was there than fitted."""
-    return _end(read.batches) < (read.last_stable_offset if committed else read.high_watermark)
-
-
-def _end(batches: Sequence[Chunk]) -> int:
-    """The offset after the last of them."""
-    final = batches[-1]
-    head = final.read(0, BATCH_OVERHEAD) if isinstance(final, FileSlice) else final
-    return read_header(head).last_offset + 1
+    return read.end < (read.last_stable_offset if committed else read.high_watermark)

@@ -30,6 +30,11 @@ class Chance(Protocol):
         """A short random text for member ids and the like."""
 
 
+# A long read asks the disk for so much at a time. What a disk was asked for it does before what it is asked
+# next: with more than this in its queue, a write that comes then waits many times as long as it takes.
+READ_STEP = 512 << 10
+
+
 class File(Protocol):
     """One open file. Reads and writes name their position; there is no cursor."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from mainstem.fronts.kafka.sending import SMALL_WRITE, send
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.kernel.log.sound import LARGE_BATCH
+from mainstem.kernel.log.sound import LARGE_SLICE
 from mainstem.model.slices import FileSlice
 from mainstem.net.pacing import stop_pacing
 
@@ -34,8 +34,8 @@ class Pipe(asyncio.Transport):
 @pytest.fixture
 def cut(tmp_path: Path) -> FileSlice:
     file = OsDisk().open(str(tmp_path / "f"), create=True)
-    file.pwritev([b"x" * 100, b"s" * LARGE_BATCH], 0)
-    return FileSlice(file, 100, LARGE_BATCH)
+    file.pwritev([b"x" * 100, b"s" * LARGE_SLICE], 0)
+    return FileSlice(file, 100, LARGE_SLICE)
 
 
 def test_small_chunks_become_one_write_and_large_ones_are_not_copied():
@@ -47,7 +47,7 @@ def test_small_chunks_become_one_write_and_large_ones_are_not_copied():
 
 
 def test_a_slice_is_larger_than_what_is_joined():
-    assert LARGE_BATCH >= SMALL_WRITE
+    assert LARGE_SLICE >= SMALL_WRITE
 
 
 def test_a_slice_goes_to_the_socket_between_what_is_written(cut):
@@ -57,7 +57,7 @@ def test_a_slice_goes_to_the_socket_between_what_is_written(cut):
         pipe = Pipe()
         send(pipe, ours.fileno(), [b"head", b"more", cut, b"tail"])
         assert pipe.writes == [b"headmore", b"tail"]
-        assert peer.recv(LARGE_BATCH, socket.MSG_WAITALL) == cut.read()
+        assert peer.recv(LARGE_SLICE, socket.MSG_WAITALL) == cut.read()
 
 
 @pytest.mark.parametrize("holds", [0, 1])

@@ -104,8 +104,8 @@ def test_what_went_past_the_page_cache_is_not_sent_unchecked(file: OsFile, tmp_p
     # As a consumer on another thread would: the pages are in memory now, and came from the disk.
     place = log.places(1, 5, 1, EVERYTHING)[0]
     log.reader.file(place.file_id).pread(place.size, place.position)
-    assert not isinstance(log.chunks(1, 5, 1, EVERYTHING)[0], FileSlice)
-    assert isinstance(log.chunks(1, 5, 1, EVERYTHING)[0], FileSlice), "it was checked once"
+    assert not isinstance(log.chunks(1, 5, 1, EVERYTHING)[0][0], FileSlice)
+    assert isinstance(log.chunks(1, 5, 1, EVERYTHING)[0][0], FileSlice), "it was checked once"
     log.close()
 
 

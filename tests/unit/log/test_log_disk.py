@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.kernel.log.disk import READ_STEP, OsDisk, OsFile
+from mainstem.kernel.log.disk import OsDisk, OsFile
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.replay import NoReplay
+from mainstem.model.ports import READ_STEP
 
 SIZE = 3 * READ_STEP + 77
 

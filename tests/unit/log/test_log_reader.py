@@ -6,12 +6,14 @@ import os
 import socket
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.layout import Link, Overlay, pack_link, pack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
 from mainstem.kernel.log.reader import BodyReader
-from mainstem.kernel.log.sound import LARGE_BATCH, SoundBatches
+from mainstem.kernel.log.sound import LARGE_SLICE, SoundBytes, Stretches
 from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.records import Record, decode_records, encode_batch
@@ -82,12 +84,24 @@ def test_small_batches_between_those_of_others_are_asked_for_together(world, ann
     assert announced == [(512 << 10, 10_000)]
 
 
-def test_nothing_is_asked_for_ahead_of_one_batch_of_few_or_of_what_must_be_in_memory(world, announced):
-    few = [world.batch(1, number * 100_000, number) for number in range(3)]
-    world.reader.batches(few, True)
-    world.reader.batches(few[:1], True)
-    size = few[0].size
-    many = [world.batch(1, number * 8 * size, number) for number in range(200)]
+def test_batches_far_apart_are_asked_for_a_few_at_a_time_each_where_it_lies(world, announced):
+    places = [world.batch(1, number * 100_000, number) for number in range(20)]
+    found = world.reader.batches(places, True)
+    assert [bytes(batch) for batch in found] == [world.bytes_at(place) for place in places]
+    assert announced == [(place.size, place.position) for place in places]
+
+
+def test_no_more_is_asked_for_ahead_than_the_disk_gives_at_once(world, announced):
+    places = [large(world, number * 1_000_000, number, 200_000) for number in range(4)]
+    told_before_read: list[int] = []
+    world.disk.fault = lambda verb, _: told_before_read.append(len(announced)) if verb == "pread" else None
+    world.reader.batches(places, True)
+    assert told_before_read == [2, 2, 4, 4]
+
+
+def test_nothing_is_asked_for_ahead_of_one_batch_or_of_what_must_be_in_memory(world, announced):
+    one, *_ = many = [world.batch(1, number * 8_000, number) for number in range(200)]
+    world.reader.batches([one], True)
     world.disk.all_cached = True
     world.reader.batches(many, False)
     assert announced == []
@@ -225,7 +239,7 @@ def test_a_damaged_link_or_body_is_named_where_it_lies(world):
 # --- chunks: what is sent without being read -----------------------------------------------------
 
 
-LARGE = LARGE_BATCH + 1000
+LARGE = LARGE_SLICE + 1000
 
 
 def large(world: World, position: int, base: int, size: int = LARGE) -> Place:
@@ -238,23 +252,80 @@ def as_bytes(chunks: list[Chunk]) -> list[bytes]:
     return [chunk.read() if isinstance(chunk, FileSlice) else bytes(chunk) for chunk in chunks]
 
 
+def named(chunks: list[Chunk]) -> list[bool]:
+    """Which of them were not read."""
+    return [isinstance(chunk, FileSlice) for chunk in chunks]
+
+
+def row_of(world: World, count: int, position: int = 1000, size: int = 20_000) -> list[Place]:
+    """Batches that lie one behind the other, each smaller than a slice."""
+    places: list[Place] = []
+    for base in range(count):
+        places.append(large(world, position, base, size))
+        position += places[-1].size
+    return places
+
+
 def test_a_large_batch_is_read_and_checked_once_and_then_only_named(world):
     place = large(world, 1000, 0)
-    first, second = world.reader.chunks([place]), world.reader.chunks([place])
+    (first, _), (second, _) = world.reader.chunks([place]), world.reader.chunks([place])
     assert world.reads == 1
-    assert [type(chunk) for chunk in first + second] == [memoryview, FileSlice]
+    assert named(first + second) == [False, True]
     assert as_bytes(first) == as_bytes(second) == [world.bytes_at(place)]
+
+
+def test_small_batches_in_a_row_are_one_chunk_and_named_once_they_were_checked(world):
+    places = row_of(world, 5)
+    everything = b"".join(map(world.bytes_at, places))
+    world.reads = 0
+    (first, read), (second, also_named) = world.reader.chunks(places), world.reader.chunks(places)
+    assert (read, also_named, world.reads) == (5, 5, 1)
+    assert named(first + second) == [False, True]
+    assert as_bytes(first) == as_bytes(second) == [everything]
+    part, count = world.reader.chunks(places[1:])
+    assert (named(part), count, as_bytes(part)) == ([True], 4, [everything[places[0].size :]])
+
+
+def test_a_row_that_is_sound_in_part_is_read_as_a_whole(world):
+    places = row_of(world, 6)
+    world.reader.chunks(places[:3])
+    found, count = world.reader.chunks(places)
+    assert (named(found), count) == ([False], 6)
+    assert named(world.reader.chunks(places)[0]) == [True]
+
+
+def test_a_row_with_one_bad_batch_is_never_sent(world):
+    places = row_of(world, 5)
+    world.put(1, places[3].position + 100, b"!")
+    for _ in range(2):
+        with pytest.raises(CorruptFile, match="offset 3 does not match its crc") as raised:
+            world.reader.chunks(places)
+        assert raised.value.position == places[3].position
+
+
+def test_what_lies_between_batches_is_not_sent(world):
+    row = row_of(world, 4)
+    beyond = row[-1].position + row[-1].size + 32
+    places = [*row, *row_of(world, 4, beyond)]
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    found, count = world.reader.chunks(places)
+    assert (named(found), count) == ([True, True], 8)
+    world.reader.forget(1)
+    world.reader.use(1, world.disk.open("/d/1"))
+    read, count = world.reader.joined(places)
+    assert count == 8
+    assert b"".join(as_bytes(read)) == b"".join(as_bytes(found)) == b"".join(map(world.bytes_at, places))
 
 
 def test_what_this_process_wrote_is_named_at_once_and_what_lies_before_it_is_not(world):
     places = [large(world, 1000, 0), large(world, 2000 + LARGE, 1)]
     world.reader.use_written(1, world.disk.open("/d/1"), places[1].position)
-    found = world.reader.chunks(places)
-    assert [isinstance(chunk, FileSlice) for chunk in found] == [False, True]
+    found, _ = world.reader.chunks(places)
+    assert named(found) == [False, True]
     assert as_bytes(found) == [world.bytes_at(place) for place in places]
 
 
-def test_small_batches_and_links_are_always_read(world):
+def test_small_batches_alone_and_links_are_always_read(world):
     body = large(world, 1000, 0)
     places = [
         world.batch(1, 150_000, 0),
@@ -264,9 +335,18 @@ def test_small_batches_and_links_are_always_read(world):
         world.batch(1, 300_000, 3),
     ]
     world.reader.use_written(1, world.disk.open("/d/1"), 0)
-    found = world.reader.chunks(places)
-    assert [isinstance(chunk, FileSlice) for chunk in found] == [False, True, False, True, False]
+    found, count = world.reader.chunks(places)
+    assert (named(found), count) == ([False, True, False, True, False], 5)
     assert [read_header(batch).base_offset for batch in as_bytes(found)] == [0, 0, 1, 2, 3]
+
+
+def test_links_that_lead_to_more_than_fits_end_the_answer(world):
+    body = large(world, 1000, 0)
+    links = [world.link(1, 160_000 + at * 100, Link(at, 1, 1000, body.size, 0, 1, 0)) for at in range(3)]
+    places = [*links, large(world, 200_000, 3)]
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    found, count = world.reader.chunks(places, body.size + 1)
+    assert (len(found), count) == (2, 2)
 
 
 def test_a_batch_that_does_not_match_is_never_named(world):
@@ -280,38 +360,96 @@ def test_a_batch_that_does_not_match_is_never_named(world):
 def test_a_file_that_was_out_of_memory_is_checked_again(world):
     places = [large(world, 1000, 0), large(world, 2000 + LARGE, 1)]
     world.reader.use_written(1, world.disk.open("/d/1"), 0)
-    assert all(isinstance(chunk, FileSlice) for chunk in world.reader.chunks(places))
+    assert all(named(world.reader.chunks(places)[0]))
     world.disk.all_cached = False
     with pytest.raises(WouldBlock):
         world.reader.chunks(places[:1])
     world.disk.all_cached = True
-    assert not any(isinstance(chunk, FileSlice) for chunk in world.reader.chunks(places))
-    assert all(isinstance(chunk, FileSlice) for chunk in world.reader.chunks(places))
+    assert not any(named(world.reader.chunks(places)[0]))
+    assert all(named(world.reader.chunks(places)[0]))
 
 
 def test_a_reader_thread_vouches_for_what_it_checked(world):
     place = large(world, 1000, 0)
     world.reader.batches([place], True)
-    assert isinstance(world.reader.chunks([place])[0], FileSlice)
+    assert named(world.reader.chunks([place])[0]) == [True]
 
 
 def test_nothing_is_known_of_a_file_that_was_forgotten(world):
     place = large(world, 1000, 0)
     world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    world.reader.batches([place], True)
     world.reader.forget(1)
-    assert not isinstance(world.reader.chunks([place])[0], FileSlice)
+    assert named(world.reader.chunks([place])[0]) == [False]
 
 
-def test_only_so_many_batches_are_remembered():
-    sound = SoundBatches(max_noted=3)
-    places = [Place(number % 2, number, number, number, LARGE, False) for number in range(4)]
+# --- stretches that are known to be sound --------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=40))
+def test_stretches_are_what_was_added(added):
+    stretches, known = Stretches(), set()
+    for start, size in added:
+        stretches.add(start, start + size)
+        known.update(range(start, start + size))
+    for position in range(80):
+        end = position
+        while end in known:
+            end += 1
+        assert stretches.end_of(position) == end
+    assert len(stretches) == sum(at in known and at - 1 not in known for at in range(80))
+
+
+def note(sound: SoundBytes, file_id: int, start: int, size: int = LARGE_SLICE) -> None:
+    sound.note(sound.mark(), file_id, start, start + size)
+
+
+def test_only_so_many_stretches_are_remembered():
+    sound = SoundBytes(max_stretches=3)
+    places = [(number % 2, 2 * number * LARGE_SLICE) for number in range(4)]
     for place in (*places[:3], *places[:3]):
-        sound.note(place)
-    assert [sound.holds(place) for place in places] == [True, True, True, False]
-    sound.note(places[3])
-    assert [sound.holds(place) for place in places] == [False, False, False, True]
+        note(sound, *place)
+    assert [sound.end_of(*place) > place[1] for place in places] == [True, True, True, False]
+    note(sound, *places[3])
+    assert not any(sound.end_of(*place) > place[1] for place in places), "all are given up, not any few"
+    note(sound, *places[3])
+    file_id, start = places[3]
+    assert sound.end_of(file_id, start) == start + LARGE_SLICE
+    sound.forget(file_id)
+    assert sound.end_of(file_id, start) == start
+
+
+def test_small_stretches_are_not_remembered():
+    sound = SoundBytes()
+    note(sound, 1, 100, LARGE_SLICE - 1)
+    assert sound.end_of(1, 100) == 100
+
+
+def test_what_was_read_before_its_file_was_doubted_is_not_believed_however_late_it_is_told():
+    sound = SoundBytes()
+    before = sound.mark()
     sound.forget(1)
-    assert not sound.holds(places[3])
+    for file_id in (1, 2):
+        sound.note(before, file_id, 0, LARGE_SLICE)
+    assert (sound.end_of(1, 0), sound.end_of(2, 0)) == (0, LARGE_SLICE)
+    note(sound, 1, 0)
+    assert sound.end_of(1, 0) == LARGE_SLICE
+    early = sound.mark()
+    for file_id in range(10, 2000):
+        sound.forget(file_id)
+    sound.note(early, 10, 0, LARGE_SLICE)
+    assert sound.end_of(10, 0) == 0, "though not all doubts are remembered"
+
+
+def test_where_something_was_missing_only_what_was_written_well_behind_it_is_believed(world):
+    places = [large(world, 1000, 0), large(world, 1_000_000, 1), large(world, 2_000_000, 2)]
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    small = world.batch(1, 200_000, 3)
+    world.disk.all_cached = False
+    with pytest.raises(WouldBlock):
+        world.reader.batches([small], False)
+    world.disk.all_cached = True
+    assert named(world.reader.chunks(places)[0]) == [False, True, True]
 
 
 # --- the real disk -------------------------------------------------------------------------------

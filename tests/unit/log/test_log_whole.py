@@ -15,7 +15,7 @@ from mainstem.kernel.log.layout import FILE_HEAD, MAX_ATOMIC_BYTES, FrameKind, f
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.manifest import read_manifest
 from mainstem.kernel.log.scan import WINDOW_BYTES
-from mainstem.kernel.log.sound import LARGE_BATCH
+from mainstem.kernel.log.sound import LARGE_SLICE
 from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile, DataFolderLocked, FormatTooNew, RequestTooLarge
 from mainstem.model.records import Record, encode_batch
@@ -380,12 +380,12 @@ def test_what_was_checked_before_its_pages_left_memory_is_checked_again(monkeypa
     monkeypatch.setattr(log, "_post", lambda *call: posted.append((len(left), *call)))
 
     def is_believed() -> bool:
-        (chunk,) = log.chunks(1, 0, 1, EVERYTHING)  # where it is not, this checks it
+        (chunk,), _ = log.chunks(1, 0, 1, EVERYTHING)  # where it is not, this checks it
         return isinstance(chunk, FileSlice)
 
     # As late as can be: a consumer's read still finds the pages, and then they go.
     monkeypatch.setattr(MemoryFile, "uncache", lambda *_: left.append(is_believed()))
-    modelled.append_batch(1, value_bytes=2 * LARGE_BATCH)
+    modelled.append_batch(1, value_bytes=2 * LARGE_SLICE)
     log.run_pending()
     assert is_believed()  # written by this process
     while not log.sealed:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.entries import BatchEntry, BodyEntry, DeltaEntry, LinkEntry
-from mainstem.kernel.log.jobs import Job, Outcome
+from mainstem.kernel.log.jobs import Failed, Job, Outcome
 from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.layout import Link, Overlay, pack_overlay
 from mainstem.kernel.log.log import Log, LogOptions
@@ -45,12 +45,22 @@ class LazyRunner:
         self.jobs: deque[tuple[Job, Callable[[Outcome], None]]] = deque()
         self.outcomes: list[Outcome] = []
         self.held = False
+        self.abandoned = 0
 
     def start(self, job: Job, on_done: Callable[[Outcome], None]) -> None:
         self.jobs.append((job, on_done))
 
     def hold(self, held: bool) -> None:
         self.held = held
+
+    def abandon(self) -> bool:
+        """What becomes of the job is heard later, as from a child that was killed."""
+        self.abandoned += 1
+        return True
+
+    def die(self) -> None:
+        _, on_done = self.jobs.popleft()
+        on_done(Failed("the child was ended"))
 
     def close(self) -> None:
         self.jobs.clear()

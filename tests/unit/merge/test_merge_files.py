@@ -408,6 +408,82 @@ def test_a_merge_rests_while_much_is_written_unless_files_pile_up(tmp_path):
     house.check()
 
 
+def watch(house: House, seconds: int) -> None:
+    """As long as a merge is under way."""
+    for _ in range(seconds):
+        house.now_ms += 1000
+        house.plan()
+
+
+def test_a_merge_of_which_most_is_deleted_meanwhile_is_given_up_and_what_is_left_is_merged(house):
+    for _ in range(8):
+        house.append(1, size=1000)
+    house.append(2)
+    house.settle()
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    (given_up, _), *_ = house.runner.jobs
+    house.trim(1, 4)
+    house.trim(999, None)
+    watch(house, 5)
+    assert not house.runner.abandoned, "it was nearly all deleted, but that of 1 was not"
+    house.trim(1, None)
+    watch(house, 5)
+    assert house.runner.abandoned == 1
+    house.runner.die()
+    assert house.plan()
+    assert house.meters.counter("mainstem_upkeep_failures", "Background work that failed").at().value == 0
+    ((again, _),) = house.runner.jobs
+    assert isinstance(again, MergeJob)
+    assert again.inputs == given_up.inputs
+    house.trim(2, None)
+    watch(house, 5)
+    assert house.runner.abandoned == 1, "not twice in a row"
+    house.work()
+    assert house.runner.abandoned == 1
+    house.check()
+    house.reopen()
+    house.check()
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_a_merge_that_ends_while_it_is_given_up_counts_as_it_ended(house, damage):
+    for _ in range(8):
+        house.append(1, size=1000)
+    house.append(2)
+    house.settle()
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    house.trim(1, None)
+    house.trim(999, None)
+    watch(house, 5)
+    assert house.runner.abandoned == 1
+    failures = house.meters.counter("mainstem_upkeep_failures", "Background work that failed").at()
+    if damage:
+        _, on_done = house.runner.jobs.popleft()
+        on_done(Failed("a file is damaged", corrupt=True))
+    else:
+        house.runner.work()
+        assert house.log.files.manifest.runs
+    assert failures.value == damage
+    house.check()
+
+
+def test_a_merge_that_was_nearly_all_dead_from_the_start_is_not_given_up(house):
+    for _ in range(8):
+        house.append(1, size=1000)
+    house.append(2)
+    house.settle()
+    house.trim(1, None)
+    house.trim(999, None)
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    watch(house, 10)
+    assert not house.runner.abandoned
+    house.work()
+    house.check()
+
+
 def test_the_index_that_the_writer_kept_makes_the_same_sidecar_as_the_file(house):
     for at in range(40):
         house.append(at % 5, size=200)

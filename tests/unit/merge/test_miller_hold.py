@@ -161,6 +161,33 @@ def test_a_stopped_child_that_is_killed_is_a_failed_job_and_the_next_child_start
 
 
 @LINUX
+def test_a_job_that_is_abandoned_has_failed_even_while_it_rests_and_the_next_gets_a_new_child(slow):
+    slow.start()
+    pid = slow.pid()
+    slow.stop(pid)
+    assert slow.miller.abandon()
+    slow.mail.take()
+    assert isinstance(slow.outcomes[0], Failed)
+    assert state(pid) == ""
+    slow.start()
+    assert slow.pid() != pid
+
+
+def test_there_may_be_nothing_to_abandon(mill):
+    assert not mill.miller.abandon()
+    assert isinstance(mill.do(), Sealed)
+
+
+@LINUX
+def test_a_job_that_was_done_when_it_was_abandoned_does_not_fail_the_next(mill):
+    assert isinstance(mill.do(), Sealed)
+    pid = mill.pid()
+    assert mill.miller.abandon()
+    until(lambda: state(pid) == "", "the child to end")
+    assert isinstance(mill.do(), Sealed)
+
+
+@LINUX
 def test_holding_without_a_child_changes_nothing_for_one_that_comes_later(mill):
     mill.miller.hold(True)
     mill.miller.hold(False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mainstem.broker.partition import Partition
-from mainstem.broker.reading import FileSlice, Reading
+from mainstem.broker.reading import Reading
 from mainstem.kernel.subs.leased_lane import Lent
 from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.batch import read_header
@@ -62,11 +62,10 @@ def read_lent(reading: Reading, partition_id: int, lent: Sequence[Lent], max_byt
         while at < stop:
             if left <= 0:
                 return Found(b"".join(data), pieces, at)
-            chunks = reading.batches(partition_id, at, left, min(stop, upto))
-            if not chunks:  # nothing is there any more: compacted away
+            batches = reading.batches(partition_id, at, left, min(stop, upto))
+            if not batches:  # nothing is there any more: compacted away
                 break
-            for chunk in chunks:
-                batch = chunk.read() if isinstance(chunk, FileSlice) else bytes(chunk)
+            for batch in map(bytes, batches):
                 data.append(batch)
                 left -= len(batch)
                 heads.append(_head(batch))

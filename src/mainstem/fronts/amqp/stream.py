@@ -16,7 +16,6 @@ from pamqp import commands
 from mainstem.broker.partition import Partition
 from mainstem.broker.queues import Found, OpenBatch, Queue
 from mainstem.broker.queues.opened import open_batch
-from mainstem.broker.reading import Chunk
 from mainstem.fronts.amqp.unacked import Held
 from mainstem.model.batch import read_header
 from mainstem.model.errors import MainstemError, OffsetOutOfRange
@@ -197,26 +196,26 @@ class StreamConsumer:
                 found = await broker.store.in_reader(
                     reading.batches, partition.id, offset, READ_BYTES, bounds.upto
                 )
-                result = reading.result(partition, offset, True, bounds, found)
+                end = read_header(found[-1]).last_offset + 1 if found else 0
+                result = reading.result(partition, offset, True, bounds, found, end)
             except OffsetOutOfRange:
                 position.offset = max(partition.log_start, min(offset, partition.high_watermark))
                 if position.offset == offset:
                     return
                 continue
-            if not result.batches:
+            if not found:
                 return
-            position.batches.extend(_committed(result.batches, result.aborted or []))
+            position.batches.extend(_committed(found, result.aborted or []))
             if not position.batches:
-                position.offset = read_header(_plain(result.batches[-1])).last_offset + 1
+                position.offset = end
 
 
-def _committed(batches: Sequence[Chunk], aborted: list[tuple[int, int]]) -> list[Buffer]:
+def _committed(batches: Sequence[Buffer], aborted: list[tuple[int, int]]) -> list[Buffer]:
     """Without markers, and without what was aborted: (producer id, first offset)."""
     kept: list[Buffer] = []
     ahead = sorted(aborted, key=lambda pair: pair[1], reverse=True)
     under_way: set[int] = set()
-    for chunk in batches:
-        batch = _plain(chunk)
+    for batch in batches:
         header = read_header(batch)
         while ahead and ahead[-1][1] <= header.last_offset:
             under_way.add(ahead.pop()[0])
@@ -226,10 +225,6 @@ def _committed(batches: Sequence[Chunk], aborted: list[tuple[int, int]]) -> list
         elif not (header.is_transactional and header.producer_id in under_way):
             kept.append(batch)
     return kept
-
-
-def _plain(chunk: Chunk) -> Buffer:
-    return chunk if isinstance(chunk, bytes | bytearray | memoryview) else chunk.read(0)
 
 
 async def positions_of(

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 
 from mainstem.model.errors import DataFolderLocked, StorageFailed
-from mainstem.model.ports import Buffer
+from mainstem.model.ports import READ_STEP, Buffer
 
 # pwritev takes at most this many buffers in one call (UIO_MAXIOV on Linux).
 MAX_BUFFERS = 1024
@@ -25,9 +25,6 @@ NOT_YET, CANNOT = -1, -2
 # between costs a wait for the disk, and is sent as the disk gives it, unchecked. Such gaps are the kernel's,
 # when it is short of memory: what the log itself sends out of memory (`uncache`) is not believed afterwards.
 PROBE_STEP = 256 << 10
-# A long read asks the disk for so much at a time. What a disk was asked for it does before what it is asked
-# next: with more than this in its queue, a write that comes then waits many times as long as it takes.
-READ_STEP = 512 << 10
 
 
 class OsFile:

@@ -37,7 +37,7 @@ from mainstem.kernel.log.layout import (
     snapshot_name,
 )
 from mainstem.kernel.log.manifest import Manifest, SnapshotEntry
-from mainstem.kernel.log.places import Place, Places, PlaceTable
+from mainstem.kernel.log.places import Place, Places, PlaceTable, find_across
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.recover import Recovered, Replay, recover
 from mainstem.kernel.log.snapshot import SnapshotWriter
@@ -472,7 +472,7 @@ class Log:
         if span is not None and span.first_offset <= offset:
             found = tables[-1].find(partition, offset, max_bytes, wait)
         else:
-            found = _find(tables, partition, offset, max_bytes, wait)
+            found = find_across(tables, partition, offset, max_bytes, wait)
         while found and found[-1].base >= upto:
             found.pop()
         # The search stops at the batch that reaches max_bytes: only that one can be too much.
@@ -485,26 +485,32 @@ class Log:
     ) -> list[Buffer]:
         """Whole batches, the first of which holds `offset`. Raises WouldBlock where wait=False would."""
         self._cached.was_read()
-        while True:
-            tables = self._tables
-            found = self.places(partition, offset, max_bytes, upto, wait=wait)
-            try:
-                return self.reader.batches(found, wait, max_bytes) if found else []
-            except CorruptFile:
-                # On another thread than the owner's: a merge may have put other files in place meanwhile.
-                if tables is self._tables:
-                    raise
 
-    def chunks(self, partition: int, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
-        """As read without waiting, for sending: large batches may be slices of their files, one each."""
+        def work() -> list[Buffer]:
+            places = self.places(partition, offset, max_bytes, upto, wait=wait)
+            return self.reader.batches(places, wait, max_bytes) if places else []
+
+        return self.while_files_change(work)
+
+    def chunks(
+        self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
+    ) -> tuple[list[Chunk], int]:
+        """As `read`, for sending: batches one behind the other are one chunk, which may be a slice of their
+        file. And the offset after the last, 0 if there is none."""
         self._cached.was_read()
-        found = self.places(partition, offset, max_bytes, upto)
-        if not found:
-            return []
-        return self.reader.chunks(found, max_bytes)
+
+        def work() -> tuple[list[Chunk], int]:
+            places = self.places(partition, offset, max_bytes, upto, wait=wait)
+            if not places:
+                return [], 0
+            find = self.reader.joined if wait else self.reader.chunks
+            found, count = find(places, max_bytes)
+            return found, places[count - 1].last + 1 if count else 0
+
+        return self.while_files_change(work)
 
     def while_files_change(self, work: Callable[[], Answer]) -> Answer:
-        """For several look-ups in a row on another thread: again, if a merge took files away meanwhile."""
+        """For look-ups on another thread than the owner's: again, if a merge took files away meanwhile."""
         while True:
             tables = self._tables
             try:
@@ -574,23 +580,3 @@ class Log:
 
         self.files.change(edit)
         self.files.delete_names(snapshot_name(gone.number) for gone in old)
-
-
-def _find(tables: tuple[Places, ...], partition: int, offset: int, max_bytes: int, wait: bool) -> list[Place]:
-    """Places across files: back to the file that holds `offset`, then forward until max_bytes are reached."""
-    holding: list[Places] = []
-    for places in reversed(tables):
-        span = places.span(partition)
-        if span is None or span.last_offset < offset:
-            continue
-        holding.append(places)
-        if span.first_offset <= offset:
-            break
-    found: list[Place] = []
-    for places in reversed(holding):
-        more = places.find(partition, offset, max_bytes, wait)
-        found += more
-        max_bytes -= sum(place.size for place in more)
-        if max_bytes <= 0:
-            break
-    return found

@@ -27,6 +27,9 @@ class Runner(Protocol):
     def hold(self, held: bool) -> None:
         """Let the job in hand rest, or go on."""
 
+    def abandon(self) -> bool:
+        """End the job in hand: `on_done` hears that it failed, unless it was done already. False: not now."""
+
     def close(self) -> None: ...
 
 
@@ -39,6 +42,7 @@ class Miller:
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._held = False
+        self._abandoned = False  # the child is being killed
         self._may_be_held = False  # a child that is stopped before it is set up could outlive us
         # One thread for good: the child ends with the thread that started it.
         self._jobs: SimpleQueue[tuple[bytes, OnDone] | None] = SimpleQueue()
@@ -61,6 +65,14 @@ class Miller:
             self._held = held
             child.send_signal(signal.SIGSTOP if held else signal.SIGCONT)
 
+    def abandon(self) -> bool:
+        child = self._child
+        if child is None or not self._may_be_held:
+            return False
+        self._abandoned = True
+        child.kill()
+        return True
+
     def close(self) -> None:
         """Ends the child, in the middle of a job if need be; nobody hears of that job again."""
         self._closed = True
@@ -82,6 +94,8 @@ class Miller:
 
     def _ask(self, message: bytes) -> Outcome:
         try:
+            if self._abandoned:  # when its job was done already
+                self._died("abandoned")
             child = self._child or self._spawn()
             if self._closed:  # while it was being started
                 return self._died("closed")
@@ -105,7 +119,7 @@ class Miller:
 
     def _died(self, why: str) -> Failed:
         child, self._child = self._child, None
-        self._held = self._may_be_held = False
+        self._held = self._may_be_held = self._abandoned = False
         if child is None:
             return Failed(f"the mill could not be started: {why}")
         child.kill()

@@ -272,3 +272,25 @@ class PlaceTable:
                 self._epoch[row],
             ),
         )
+
+
+def find_across(
+    tables: tuple[Places, ...], partition: int, offset: int, max_bytes: int, wait: bool
+) -> list[Place]:
+    """Of several files: back to the one that holds `offset`, then forward until max_bytes are reached."""
+    holding: list[Places] = []
+    for places in reversed(tables):
+        span = places.span(partition)
+        if span is None or span.last_offset < offset:
+            continue
+        holding.append(places)
+        if span.first_offset <= offset:
+            break
+    found: list[Place] = []
+    for places in reversed(holding):
+        more = places.find(partition, offset, max_bytes, wait)
+        found += more
+        max_bytes -= sum(place.size for place in more)
+        if max_bytes <= 0:
+            break
+    return found

@@ -10,10 +10,10 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.kernel.log.layout import Link, unpack_link, unpack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
-from mainstem.kernel.log.sound import LARGE_BATCH, SoundBatches
+from mainstem.kernel.log.sound import LARGE_SLICE, SoundBytes
 from mainstem.model.batch import BATCH_OVERHEAD, LENGTH_END, MAGIC, BatchHeader, place_batch, read_header
 from mainstem.model.errors import CorruptFile
-from mainstem.model.ports import Buffer, File
+from mainstem.model.ports import READ_STEP, Buffer, File
 from mainstem.model.records import slice_batch
 from mainstem.model.slices import Chunk, FileSlice
 
@@ -23,10 +23,11 @@ _CHECKED = Struct(">qiibI")
 _SIGNED_FROM = 21
 # Places that lie close together are read at once if at most this share of the bytes read is wanted by nobody.
 _WASTE = 0.5
-# When the disk is needed it is asked for so much at once, if at least this share of it is wanted.
-_WINDOW, _DENSE = 512 << 10, 1 / 32
-# Batches at most so far apart are asked for together: what lies between them is the head of a frame.
+# Stretches at most so far apart are looked for in memory together: between them lies the head of a frame.
 _NEAR = 4096
+# When the disk is needed it is asked for all of a step if at least this share of it is wanted, and otherwise
+# for so many batches, each where it lies.
+_DENSE, _AHEAD = 1 / 32, 16
 
 BodyId = tuple[int, int]
 
@@ -40,7 +41,7 @@ class BodyReader:
         self._moved: dict[BodyId, BodyId] = {}
         # Files that were forgotten: a late reader on another thread must not keep one open for good.
         self._gone: set[int] = set()
-        self._sound = SoundBatches()
+        self._sound = SoundBytes()
 
     def use(self, file_id: int, file: File) -> None:
         """A file that is open already."""
@@ -79,56 +80,60 @@ class BodyReader:
                 self._files.pop(file_id, None)
         return file
 
-    def chunks(self, places: list[Place], max_bytes: int = 1 << 62) -> list[Chunk]:
-        """As `batches` without waiting, but a large batch that is known to be sound is not even read.
+    def chunks(self, places: list[Place], max_bytes: int = 1 << 62) -> tuple[list[Chunk], int]:
+        """For sending, without waiting: what is known to be sound is not even read. And how many of the
+        places that was: links among them may lead to more than fits.
 
-        A slice stands for exactly one batch. On the owner's thread only.
+        Batches that lie one behind the other are one chunk. On the owner's thread only.
         """
         found: list[Chunk] = []
-        unread: list[Place] = []
-        at = 0
+        done = at = 0  # places before `done` are in `found`; from there to `at` they have to be read
         while at < len(places):
-            run = self._sound_run(places, at)
-            if run and self._is_cached(run):
-                if not self._read_on(found, unread, max_bytes):
-                    return found
-                unread = []
-                file = self.file(run[0].file_id)
-                found += [FileSlice(file, place.position, place.size) for place in run]
-                at += len(run)
+            file_id = places[at].file_id
+            cuts, after = self._sound_cuts(places, at)
+            if not cuts or not self._is_cached(file_id, cuts):
+                at = max(after, _after_adjacent(places, at))
                 continue
-            unread.append(places[at])
-            at += 1
-        self._read_on(found, unread, max_bytes)
-        return found
+            done += self._read_on(found, places[done:at], max_bytes)
+            if done < at or (found and sum(map(len, found)) >= max_bytes):
+                return found, done
+            file = self.file(file_id)
+            found += [FileSlice(file, position, size) for position, size in cuts]
+            done = at = after
+        return found, done + self._read_on(found, places[done:], max_bytes)
 
-    def _read_on(self, found: list[Chunk], unread: list[Place], max_bytes: int) -> bool:
-        """Add what has to be read; False if links among it led to more than fits."""
-        if not unread:
-            return True
-        read = self.batches(unread, False, max_bytes - sum(map(len, found)))
-        found += read
-        return len(read) == len(unread)
-
-    def _sound_run(self, places: list[Place], start: int) -> list[Place]:
-        """Those from `start` on that lie one after the other and need no reading; none if the first does."""
-        run: list[Place] = []
-        file_id, end = places[start].file_id, places[start].position
-        for place in islice(places, start, None):
-            near = place.file_id == file_id and 0 <= place.position - end <= _NEAR
-            if not near or place.size < LARGE_BATCH or place.link or not self._sound.holds(place):
+    def _sound_cuts(self, places: list[Place], at: int) -> tuple[list[tuple[int, int]], int]:
+        """(position, size) of stretches that need no reading, in one file and close to each other, from place
+        `at` on; and the index after their places."""
+        cuts: list[tuple[int, int]] = []
+        file_id, end = places[at].file_id, places[at].position
+        while at < len(places):
+            first = places[at]
+            if first.link or first.file_id != file_id or not 0 <= first.position - end <= _NEAR:
                 break
-            run.append(place)
-            end = place.position + place.size
-        return run
+            after = _after_adjacent(places, at)
+            end = places[after - 1].position + places[after - 1].size
+            size = end - first.position
+            if size < LARGE_SLICE or self._sound.end_of(file_id, first.position) < end:
+                break
+            cuts.append((first.position, size))
+            at = after
+        return cuts, at
 
-    def _is_cached(self, run: list[Place]) -> bool:
-        first, last = run[0], run[-1]
-        size = last.position + last.size - first.position
-        if self.file(first.file_id).is_cached(size, first.position):
+    def _is_cached(self, file_id: int, cuts: list[tuple[int, int]]) -> bool:
+        start, end = cuts[0][0], sum(cuts[-1])
+        if self.file(file_id).is_cached(end - start, start):
             return True
-        self._sound.forget(first.file_id)
+        self._sound.forget(file_id)
         return False
+
+    def _read_on(self, found: list[Chunk], places: list[Place], max_bytes: int) -> int:
+        """Add what has to be read; how many of the places fitted."""
+        if not places:
+            return 0
+        more, count = self._read_places(places, False, max_bytes - sum(map(len, found)), True)
+        found += more
+        return count
 
     def batches(self, places: list[Place], wait: bool, max_bytes: int = 1 << 62) -> list[Buffer]:
         """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk.
@@ -136,51 +141,70 @@ class BodyReader:
         A link's place has the size of the link. What it leads to is known when it is read: with links the
         answer ends at the one that reaches max_bytes.
         """
+        return self._read_places(places, wait, max_bytes, False)[0]
+
+    def joined(self, places: list[Place], max_bytes: int = 1 << 62) -> tuple[list[Chunk], int]:
+        """As `chunks`, but all of it is read, and waited for. May run in any thread."""
+        found: list[Chunk] = []
+        more, count = self._read_places(places, True, max_bytes, True)
+        found += more
+        return found, count
+
+    def _read_places(
+        self, places: list[Place], wait: bool, max_bytes: int, join: bool
+    ) -> tuple[list[Buffer], int]:
         found: list[Buffer] = []
         index = total = 0
-        announced = (0, 0)  # file and position up to where the disk knows what is wanted
+        announced = 0  # of the places: the disk knows that they are wanted
         while index < len(places) and total < max_bytes:
             first = places[index]
-            if wait and (first.file_id, first.position) >= announced:
+            if wait and index >= announced:
                 announced = self._announce(places, index)
             if first.link:
                 found.append(self._linked(first, wait))
                 total += len(found[-1])
                 index += 1
                 continue
-            end = index + 1
-            wanted = stretch = first.size
-            while end < len(places):
-                place = places[end]
-                reach = place.position + place.size - first.position
-                if place.link or place.file_id != first.file_id or place.position < first.position + stretch:
-                    break
-                if (wanted + place.size) < reach * _WASTE:
-                    break
-                wanted += place.size
-                stretch = reach
-                end += 1
+            end, wanted, stretch = _read_at_once(places, index)
+            mark = self._sound.mark()
             view = memoryview(self._read(first.file_id, first.position, stretch, wait))
-            for place in places[index:end]:
-                start = place.position - first.position
-                found.append(self._checked(view[start : start + place.size], place))
+            together = places[index:end]
+            self._check(view, first.position, together, mark)
+            if join and wanted == stretch:
+                found.append(view)
+            else:
+                starts = [place.position - first.position for place in together]
+                found += [
+                    view[start : start + place.size] for start, place in zip(starts, together, strict=True)
+                ]
             total += wanted
             index = end
-        return found
+        return found, index
 
-    def _announce(self, places: list[Place], start: int) -> tuple[int, int]:
-        """Small batches that lie close together are asked for at once: one by one they would take the disk a
-        turn each. Returns file and position up to where that was decided."""
+    def _announce(self, places: list[Place], start: int) -> int:
+        """Small batches are asked for several at once: one by one they would take the disk a turn each.
+        Returns the index after those of which that was decided."""
         first = places[start]
-        file_id, end = first.file_id, first.position + _WINDOW
-        wanted = 0
+        file_id, end = first.file_id, first.position + READ_STEP
+        after, wanted = start, 0
         for place in islice(places, start, None):
             if place.file_id != file_id or not first.position <= place.position < end:
                 break
+            after += 1
             wanted += place.size
-        if first.size < wanted and wanted >= _WINDOW * _DENSE:
-            self.file(file_id).will_need(_WINDOW, first.position)
-        return file_id, end
+        if first.size < wanted and wanted >= READ_STEP * _DENSE:
+            self.file(file_id).will_need(READ_STEP, first.position)
+            return after
+        after, wanted = start + 1, first.size
+        for place in islice(places, after, start + _AHEAD):
+            wanted += place.size
+            if wanted > READ_STEP:
+                break
+            after += 1
+        if after - start > 1:
+            for place in places[start:after]:
+                self.file(place.file_id).will_need(place.size, place.position)
+        return after
 
     def header(self, place: Place, wait: bool = True) -> BatchHeader:
         """Of a batch that the index names, without the rest of it."""
@@ -194,28 +218,40 @@ class BodyReader:
         file = self.file(file_id)
         data = file.pread(size, position) if wait else file.pread_cached(size, position)
         if data is None:
+            # Whoever reads it now may bring into memory what lies beside it, unchecked.
+            self._sound.forget(file_id, position + size + READ_STEP)
             raise WouldBlock
         if len(data) != size:
             raise CorruptFile(file.path, position, f"the file ends within {size} bytes that are indexed here")
         return data
 
-    def _checked(self, batch: memoryview, place: Place) -> memoryview:
-        base, length, epoch, magic, crc = _CHECKED.unpack_from(batch)
-        if crc32c(batch[_SIGNED_FROM:]) != crc:
-            why = "does not match its crc"
-        elif (
-            base != place.base
-            or length + LENGTH_END != place.size
-            or magic != MAGIC
-            or place.epoch not in (-1, epoch)
-        ):
-            why = "is not the one that the index names"
-        else:
-            if place.size >= LARGE_BATCH:
-                self._sound.note(place)
-            return batch
-        path = self.file(place.file_id).path
-        raise CorruptFile(path, place.position, f"the batch at offset {place.base} {why}")
+    def _check(self, data: memoryview, origin: int, places: list[Place], mark: int) -> None:
+        """Raises if a batch is not what the index names. `data` is of the places' file, from `origin` on.
+
+        One loop without a call for each: a reader of small batches spends much of its time here.
+        """
+        unpack, sound, file_id = _CHECKED.unpack_from, self._sound, places[0].file_id
+        begin = reached = origin
+        for _, base, _, position, size, _, epoch in places:
+            start = position - origin
+            found_base, length, found_epoch, magic, crc = unpack(data, start)
+            if crc32c(data[start + _SIGNED_FROM : start + size]) != crc:
+                raise self._corrupt(file_id, position, base, "does not match its crc")
+            if (
+                found_base != base
+                or length + LENGTH_END != size
+                or magic != MAGIC
+                or (epoch != found_epoch and epoch != -1)
+            ):
+                raise self._corrupt(file_id, position, base, "is not the one that the index names")
+            if position != reached:
+                sound.note(mark, file_id, begin, reached)
+                begin = position
+            reached = position + size
+        sound.note(mark, file_id, begin, reached)
+
+    def _corrupt(self, file_id: int, position: int, base: int, why: str) -> CorruptFile:
+        return CorruptFile(self.file(file_id).path, position, f"the batch at offset {base} {why}")
 
     # --- links ---------------------------------------------------------------------------------
 
@@ -249,3 +285,32 @@ class BodyReader:
         return slice_batch(
             body, link.first, link.records, link.base_offset, headers, leader_epoch=link.leader_epoch
         )
+
+
+def _after_adjacent(places: list[Place], start: int) -> int:
+    """The index after those that lie one behind the other from `start` on; a link stands alone."""
+    file_id, _, _, position, size, link, _ = places[start]
+    after = start + 1
+    if not link:
+        end = position + size
+        for next_file, _, _, position, size, link, _ in islice(places, after, None):
+            if position != end or link or next_file != file_id:
+                break
+            end += size
+            after += 1
+    return after
+
+
+def _read_at_once(places: list[Place], start: int) -> tuple[int, int, int]:
+    """The index after those from `start` on that are worth one read, the bytes wanted, those to be read."""
+    file_id, _, _, origin, size, _, _ = places[start]
+    after = start + 1
+    wanted = stretch = size
+    for next_file, _, _, position, size, link, _ in islice(places, after, None):
+        reach = position + size - origin
+        if link or next_file != file_id or position < origin + stretch or wanted + size < reach * _WASTE:
+            break
+        wanted += size
+        stretch = reach
+        after += 1
+    return after, wanted, stretch

@@ -222,13 +222,17 @@ class Sidecar:
             row = bisect_left(range(end), offset, lo=first, key=last_offset)
         found: list[Place] = []
         total = 0
-        while row < end:
-            place = self._place(self._row(row, wait))
-            found.append(place)
-            total += place.size
-            row += 1
-            if total >= max_bytes:
-                break
+        file_id = self.file_id
+        # What `place_of` does, without a call for each row: readers of small batches pass here often.
+        while row < end and (not found or total < max_bytes):
+            for _, flags, base, position, size, delta, _ in self._rows_from(row, end, wait):
+                epoch = (flags >> EPOCH_SHIFT) - 1
+                link = bool(flags & FLAG_LINK)
+                found.append(new_tuple(Place, (file_id, base, base + delta, position, size, link, epoch)))
+                total += size
+                row += 1
+                if total >= max_bytes:
+                    break
         if len(self._stops) >= MAX_STOPS:
             self._stops.clear()
         # The last one may be too much for this reader, who then begins with it.
@@ -263,11 +267,15 @@ class Sidecar:
         row = self._first_row[index]
         end = row + self._row_counts[index]
         while row < end:
-            number, at = divmod(row, ROWS_PER_BLOCK)
-            block = self._cache.get(number) or self._read_block(number, True)
-            count = min(end - row, ROWS_PER_BLOCK - at)
-            yield from ROW.iter_unpack(memoryview(block)[at * ROW.size : (at + count) * ROW.size])
-            row += count
+            yield from self._rows_from(row, end, True)
+            row += ROWS_PER_BLOCK - row % ROWS_PER_BLOCK
+
+    def _rows_from(self, row: int, end: int, wait: bool) -> Iterator[tuple[int, ...]]:
+        """Those of the block that `row` lies in, from there on and before `end`."""
+        number, at = divmod(row, ROWS_PER_BLOCK)
+        block = self._cache.get(number) or self._read_block(number, wait)
+        count = min(end - row, ROWS_PER_BLOCK - at)
+        return ROW.iter_unpack(memoryview(block)[at * ROW.size : (at + count) * ROW.size])
 
     def _place(self, fields: tuple[int, ...]) -> Place:
         return place_of(self.file_id, fields)

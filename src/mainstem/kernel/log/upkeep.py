@@ -13,7 +13,8 @@ A merge ends like this, and a crash between any two steps leaves the old files o
 4. retired files that no link written meanwhile names are dropped from the manifest, then deleted; the others
    are taken up by the next merge
 
-A job that fails is reported and tried again later, ever more rarely. Serving never depends on it.
+A merge of which most was deleted meanwhile is given up: what is left is merged anew, and soon done. A job
+that fails is reported and tried again later, ever more rarely. Serving never depends on it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ _SURVEYS_PER_BODY_CHECK = 10
 # What is written is counted over this time at least.
 _RATE_MS = 1000
 _SEALS_AT_ONCE = 64
+# So often a merge is looked at, if that takes no more than one part in so many of the time. It is given up
+# when no more than this share of it still lives.
+_WATCH_MS, _WATCH_RESTS, _WORTH_ENDING = 2000, 50, 0.25
 Slices = Generator[None, None, None]
+# Yields None when there is more to do right away, False when it waits.
+Watch = Generator[bool | None, None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,9 @@ class Upkeep:
         self._rate_from_ms, self._rate_from_bytes = 0, self._bytes_moved()
         self._busy = False
         self._merging = False  # the job in hand is a merge, which can wait
+        self._watch: Watch | None = None  # of that merge
+        self._given_up = False  # that merge
+        self._gave_up_last = False  # the one before it: this one is let be, whatever is deleted
         self._sealing: frozenset[int] = (
             frozenset()
         )  # files whose index the housekeeper writes, beside any job
@@ -158,7 +167,7 @@ class Upkeep:
             return False
         self._seal_short()
         if self._busy:
-            return False
+            return self._watch is not None and next(self._watch, False) is None
         if self._slices is None:
             self._slices = self._look_around()
         try:
@@ -385,7 +394,28 @@ class Upkeep:
         merge = _Merge(job, choice, log.submitted)
         self._busy = True
         self._merging = True
+        if not self._gave_up_last:
+            self._watch = self._watched(inputs)
+            next(self._watch)  # what lives is counted from now on
         self._runner.start(job, lambda outcome: self._on_merged(merge, outcome))
+
+    def _watched(self, inputs: set[int]) -> Watch:
+        """Gives a merge up when most of what lived when it began is deleted."""
+        sidecars = [p for p in self._log.sealed if p.file_id in inputs and isinstance(p, Sidecar)]
+        bodies = sum(run.body_bytes for run in self._files.manifest.runs if run.file_id in inputs)
+        steps = self._options.slice_steps
+        from_ms = self._now_ms
+        began_with = live = yield from count_live(sidecars, self._facts.floor, steps)
+        while not self._given_up:
+            # To count takes longer the more partitions there are: it may not take the time of others.
+            wait_ms = max(_WATCH_MS, (self._now_ms - from_ms) * _WATCH_RESTS)
+            from_ms = self._now_ms
+            while 0 <= self._now_ms - from_ms < wait_ms:
+                yield False
+            from_ms = self._now_ms
+            live = yield from count_live(sidecars, self._facts.floor, steps)
+            if live < began_with and live + bodies <= (began_with + bodies) * _WORTH_ENDING:
+                self._given_up = self._runner.abandon()
 
     def _named_bodies(self) -> set[BodyId]:
         """Bodies that links in files without a sidecar name, and those that state names."""
@@ -418,8 +448,15 @@ class Upkeep:
 
     def _on_merged(self, merge: _Merge, outcome: Outcome) -> None:
         self._merging = False
+        self._watch = None
+        given_up, self._given_up = self._given_up, False
+        self._gave_up_last = given_up
         if not isinstance(outcome, Merged):
-            self._give_up(merge, outcome)
+            assert isinstance(outcome, Failed)
+            if given_up and not outcome.corrupt:
+                self._let_go(merge)
+            else:
+                self._give_up(merge, outcome)
             return
         facts = self._facts
         if any(facts.compaction(p) is None and facts.floor(p) is not None for p in merge.job.compact):
@@ -436,6 +473,11 @@ class Upkeep:
             written_bytes=outcome.written_bytes,
         )
         self._when_settled(merge.mark, lambda: self._log.keep_house(lambda: self._name_runs(merge, outcome)))
+
+    def _let_go(self, merge: _Merge) -> None:
+        self._log.keep_house(lambda: self._files.delete(merge.job.output_ids))
+        events.event("a merge was given up: most of it is deleted", why=merge.choice.why)
+        self._busy = False
 
     def _give_up(self, merge: _Merge, outcome: Outcome) -> None:
         self._log.keep_house(lambda: self._files.delete(merge.job.output_ids))

@@ -37,7 +37,18 @@ _NOTHING: FetchResult = (-1, UNKNOWN_SERVER_ERROR, -1, -1, -1, None, ())
 class _Part:
     """One partition of a request on its way to a reader thread and back: seen on the loop, read off it."""
 
-    __slots__ = ("batches", "bounds", "error", "index", "max_bytes", "offset", "partition", "size", "topic")
+    __slots__ = (
+        "batches",
+        "bounds",
+        "end",
+        "error",
+        "index",
+        "max_bytes",
+        "offset",
+        "partition",
+        "size",
+        "topic",
+    )
 
     def __init__(self, topic: Topic, index: int, offset: int, max_bytes: int) -> None:
         self.topic = topic
@@ -47,6 +58,7 @@ class _Part:
         self.partition: Partition | None = None
         self.bounds: Bounds | None = None
         self.batches: Sequence[Chunk] = ()
+        self.end = 0
         self.size = 0
         self.error: Exception | None = None
 
@@ -60,7 +72,7 @@ def _read_files(reading: Reading, parts: list[_Part], left: int) -> None:
         room = min(part.max_bytes, left) if total == 0 or left > 0 else 0
         room = max(room, 1) if total == 0 else room
         try:
-            part.batches = reading.batches(part.partition.id, part.offset, room, part.bounds.upto)
+            part.batches, part.end = reading.chunks(part.partition.id, part.offset, room, part.bounds.upto)
         except (MainstemError, OSError) as error:
             part.error = error
         part.size = sum(map(len, part.batches))
@@ -208,10 +220,10 @@ class Fetching:
         committed = self._query.isolation_level == READ_COMMITTED
         if part.error is None and part.partition is not None and part.bounds is not None:
             try:
-                return _result(
-                    part.index,
-                    reading.result(part.partition, part.offset, committed, part.bounds, part.batches),
+                read = reading.result(
+                    part.partition, part.offset, committed, part.bounds, part.batches, part.end
                 )
+                return _result(part.index, read)
             except MainstemError as error:
                 part.error = error
         assert part.error is not None
