@@ -11,7 +11,7 @@ BUILD = HERE / ".build"
 SOURCES = HERE / "load"
 FLAGS = ("-O2", "-Wall", "-Wextra")
 LIBRARIES = {
-    "produce": ["-lrdkafka"],
+    "produce": ["-lrdkafka", "-lpthread"],
     # Nothing in it names tcmalloc: it takes the place of malloc, and some linkers would leave it out.
     "consume": ["-Wl,--no-as-needed", "-l:libtcmalloc_minimal.so.4", "-lrdkafka"],
     "e2e": ["-lrdkafka", "-lpthread"],

@@ -1,8 +1,8 @@
 """Consume from the tail: a consumer at the end of a topic that a producer writes as fast as it can.
 
 What counts is what the consumer got; `kept_up` is its rate as a share of the producer's. On a small machine
-the two clients need most of it: what a broker leaves them decides, and no broker is far ahead of another. How
-fast a broker serves is asked in consume.py.
+the two clients need most of it, and what a broker leaves them decides. How fast a broker serves what it has
+stored is asked in consume.py.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def scenario(record_bytes: int) -> Scenario:
         " consumer that begins at the end; 1 partition; counted is what the consumer got in its time",
         sides=(OURS, KAFKA),
         bars=(
-            Bar("records_per_s", "at least", None, "REPORT", KAFKA),
+            Bar("records_per_s", "at least", 1.3, "MUST", KAFKA),
             Bar("kept_up", "at least", None, "REPORT"),
             Bar("peak_rss_mb", "at most", MOST_MB, "MUST", unit="MB"),
         ),
