@@ -1,7 +1,8 @@
 """Consume what was just written and is still in the page cache: with librdkafka, and with raw requests.
 
-librdkafka makes an object of every record; with small ones that is all its time, whoever serves it. The raw
-reader looks only at the heads of batches, so there the broker is the limit.
+librdkafka makes an object of every record; with small ones that is all its time, whoever serves it: a sink
+that sends one batch from memory again and again is no faster than Kafka then, and the bar a report. The raw
+reader looks only at the heads of batches, so there the broker is the limit. A consumer at the tail: tail.py.
 
 All runs read the same files: Mainstem's merge, which would come a minute after writing and so in the middle
 of the runs, is waited for first. One batch nearly fills a fetch: Kafka fills up an answer with the beginning
@@ -72,7 +73,7 @@ def scenario(record_bytes: int, *, raw: bool) -> Scenario:
         " under the 1 MiB of a fetch, so Kafka adds less than a record's length of the next batch",
         sides=(OURS, KAFKA, SINK),
         bars=(
-            Bar("records_per_s", "at least", 1.3, "MUST", KAFKA),
+            Bar("records_per_s", "at least", 1.3, "MUST" if raw or record_bytes > 100 else "REPORT", KAFKA),
             Bar("records_per_s", "at least", None, "REPORT", SINK),
             Bar("cpu_s_per_gb", "at most", 0.6, "MUST", KAFKA),
             Bar("peak_rss_mb", "at most", MOST_MB, "MUST", unit="MB"),
