@@ -451,7 +451,9 @@ def test_a_live_group_is_described_and_not_moved(run, filled, broker):
     assert facts["state"] == "Stable"
     assert facts["members"][0]["client"] == "me"
     assert sorted(facts["members"][0]["reads"]) == [f"{filled}:{partition}" for partition in range(3)]
-    assert "stop them first" in run("group", "seek", group, "--to", "earliest", "--yes", code=1).stderr
+    assert "stop what reads for it" in run("group", "seek", group, "--to", "earliest", "--yes", code=1).stderr
+    dry = run("group", "seek", group, "--to", "earliest", "--dry-run")
+    assert "To move it, stop its 1 member first." in dry.stderr
     assert "stop them first" in run("group", "delete", group, "--yes", code=1).stderr
     assert "alone" in run("consume", filled, "--group", group, code=1).stderr
     consumer.close()

@@ -125,8 +125,8 @@ def _ask(address: Address, target: Path, token: str | None) -> int:
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise BrokerUnreachable(
-            f"no backup from http://{address}: {str(why).lower()}; is the broker running there? "
-            "for one that is stopped use --data"
+            f"no backup from http://{address}: {str(why).lower()}; is the broker's http listener there? "
+            "name another with --http, and for a broker that is stopped use --data"
         ) from None
     finally:
         connection.close()

@@ -12,7 +12,7 @@ import click
 from mainstem.cli.connect import client_options, find_topic
 from mainstem.cli.formats import NAMES, make_format
 from mainstem.cli.groups import examples
-from mainstem.cli.output import json_option, remark
+from mainstem.cli.output import json_option, plural, remark
 from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest
 
@@ -144,9 +144,8 @@ def _require_alone(client: Client, group: str) -> None:
     except GroupNotFound:
         return
     if found.members:
-        raise GroupNotEmpty(
-            f"group {group!r} has {len(found.members)} members; this command reads for a group alone"
-        )
+        busy = plural(len(found.members), "member")
+        raise GroupNotEmpty(f"group {group!r} has {busy}; this command reads for a group alone")
 
 
 def _print_all(client: Client, reader: Reader, show: Any, wish: Wish) -> None:
@@ -170,7 +169,7 @@ def _print_all(client: Client, reader: Reader, show: Any, wish: Wish) -> None:
     if wish.group is not None:
         _commit(client, wish.group, reader)
     if sys.stdout.isatty():
-        remark(f"{count:,} messages")
+        remark(plural(count, "message"))
 
 
 def _commit(client: Client, group: str, reader: Reader) -> None:

@@ -176,7 +176,9 @@ def seek(
     ]
     emit_rows(rows, columns, as_json=as_json)
     if dry_run:
-        remark("Nothing was changed.")
+        busy = _members(client, name)
+        hint = f" To move it, stop its {plural(busy, 'member')} first." if busy else ""
+        remark(f"Nothing was changed.{hint}")
         return
     _require_empty(client, name)
     confirm(f"Move group {name!r} so?", yes=yes)
@@ -215,14 +217,18 @@ def _find(client: Client, name: str) -> Group:
 
 def _require_empty(client: Client, name: str) -> None:
     """A group may be made by a seek, so it need not exist; but nobody may be reading."""
+    busy = _members(client, name)
+    if busy:
+        raise GroupNotEmpty(f"group {name!r} has {plural(busy, 'member')}; stop what reads for it")
+
+
+def _members(client: Client, name: str) -> int:
     from mainstem.client.groups import describe_group
 
     try:
-        group = describe_group(client, name)
+        return len(describe_group(client, name).members)
     except GroupNotFound:
-        return
-    if group.members:
-        raise GroupNotEmpty(f"group {name!r} has {plural(len(group.members), 'member')}; stop them first")
+        return 0
 
 
 def _places(client: Client, topics: tuple[str, ...]) -> list[TopicPartition]:
