@@ -97,7 +97,9 @@ def check_compiled() -> Finding:
     plain = sorted(name for name, is_compiled in compiled.items() if not is_compiled)
     if plain:
         advice = "works, slower: install a C compiler and install Mainstem again"
-        return Finding("hot modules", "warn", f"{len(plain)} of {len(compiled)} not compiled", advice)
+        none = f"none of the {len(compiled)} is compiled"
+        found = f"not compiled: {', '.join(plain)}" if len(plain) < len(compiled) else none
+        return Finding("hot modules", "warn", found, advice)
     return Finding("hot modules", "ok", f"all {len(compiled)} compiled")
 
 

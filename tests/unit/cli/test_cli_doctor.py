@@ -94,3 +94,13 @@ def test_a_low_limit_of_open_files_is_warned_about(monkeypatch):
     assert doctor.check_open_files(1_000).state == "ok"
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert doctor.check_open_files(10_000).found == "no limit"
+
+
+def test_hot_modules_that_run_uncompiled_are_named(monkeypatch):
+    monkeypatch.setattr(doctor, "compiled_modules", lambda: {"a.b": True, "a.c": False, "a.d": False})
+    assert (doctor.check_compiled().state, doctor.check_compiled().found) == (
+        "warn",
+        "not compiled: a.c, a.d",
+    )
+    monkeypatch.setattr(doctor, "compiled_modules", lambda: {"a.b": False, "a.c": False})
+    assert doctor.check_compiled().found == "none of the 2 is compiled"
