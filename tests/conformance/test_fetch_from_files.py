@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from kafka_kit import create_topic, read, until
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from kafka_kit import create_topic, new_name, read, take, until
 from raw_kafka import Raw
 from security_house import Files
 
@@ -98,6 +98,44 @@ def test_large_and_small_batches_arrive_as_they_were_produced(broker, sent, vers
         sent.reaches(sum(len(batch) for batch in batches if len(batch) >= LARGE_SLICE))
         assert fetch(raw, "t", 3, version=version) == b"".join(batches[3:])
         assert fetch(raw, "t", 5, version=version) == batches[5]
+
+
+def test_small_batches_that_a_merge_put_together_are_sent_as_one_and_transactions_count_in_them(sent):
+    settings = {
+        "journal.file_bytes": "1 MiB",
+        "journal.reserve_bytes": "64 KiB",
+        "merge.delay_ms": 0,
+        "snapshot.interval_ms": 1000,
+    }
+    with Broker(settings) as broker:
+        create_topic(broker.kafka, "t")
+        producer = Producer({"bootstrap.servers": broker.kafka, "transactional.id": "t"})
+        producer.init_transactions()
+        kept = []
+        for number in range(150):
+            producer.begin_transaction()
+            for part in range(3):
+                producer.produce("t", b"%d.%d" % (number, part) + VALUE[:8000])
+                producer.flush()
+            if number % 3:
+                producer.commit_transaction()
+                kept += [b"%d.%d" % (number, part) + VALUE[:8000] for part in range(3)]
+            else:
+                producer.abort_transaction()
+        until(lambda: list(broker.data.glob("files/*.run")), "a merged file")
+        before = read_values(broker.kafka, "t", len(kept))  # reads it from the file, and checks it
+        taken = sent.bytes
+        assert before == read_values(broker.kafka, "t", len(kept)) == kept
+        assert sent.bytes > taken, "nothing was sent from the file"
+
+
+def read_values(address: str, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": new_name("reader")})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    try:
+        return [message.value() for message in take([consumer], count)]
+    finally:
+        consumer.close()
 
 
 def test_limits_count_batches_that_are_not_read(broker, sent):

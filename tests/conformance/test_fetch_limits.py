@@ -32,10 +32,10 @@ def address() -> Iterator[str]:
         yield broker.kafka
 
 
-def fill(address: str, topic: str, partitions: int, count: int) -> int:
+def fill(address: str, topic: str, partitions: int, count: int, value: str = VALUE) -> int:
     """So many batches of one record in each partition; the size of one."""
     create_topic(address, topic, partitions)
-    one = batch([VALUE])
+    one = batch([value])
     with Raw(address) as raw:
         for _ in range(count):
             data = TopicProduceData(
@@ -69,6 +69,13 @@ def test_who_asks_for_all_that_fits_need_not_hit_the_end_of_a_batch(address):
     asked = 5 * size + size // 2
     with Raw(address) as raw:
         assert fetch(raw, "whole", asked, asked) == 5 * size
+
+
+def test_an_answer_holds_so_many_batches_however_small_they_are(address, monkeypatch):
+    monkeypatch.setattr("mainstem.kernel.log.log.MAX_BATCHES_SENT", 20)
+    size = fill(address, "small", 1, 50, "v")
+    with Raw(address) as raw:
+        assert fetch(raw, "small", 40 * size, 64 << 20) == 20 * size
 
 
 def test_batches_larger_than_their_partitions_room_count_as_what_they_are(address):

@@ -55,7 +55,7 @@ class File(Protocol):
         """Like pread, but None when the bytes are not all in memory: never waits for the disk."""
 
     def is_cached(self, size: int, position: int) -> bool:
-        """Whether these bytes seem to be in memory, from looking at some of them; False if nobody knows."""
+        """Whether these bytes are in memory, as far as can be told without reading them all."""
 
     def send(self, socket_fd: int, size: int, position: int) -> int:
         """Pass bytes on to a socket that does not wait; how many it took.

@@ -46,7 +46,7 @@ def test_small_chunks_become_one_write_and_large_ones_are_not_copied():
     assert pipe.writes == [b"abc", b"de", large, b"fg"]
 
 
-def test_a_slice_is_larger_than_what_is_joined():
+def test_a_slice_is_never_so_small_that_it_is_joined():
     assert LARGE_SLICE >= SMALL_WRITE
 
 

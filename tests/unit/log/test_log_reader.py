@@ -6,14 +6,13 @@ import os
 import socket
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.layout import Link, Overlay, pack_link, pack_overlay
 from mainstem.kernel.log.places import Place, WouldBlock
 from mainstem.kernel.log.reader import BodyReader
-from mainstem.kernel.log.sound import LARGE_SLICE, SoundBytes, Stretches
+from mainstem.kernel.log.resident import is_resident
+from mainstem.kernel.log.sound import LARGE_SLICE
 from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile
 from mainstem.model.records import Record, decode_records, encode_batch
@@ -86,6 +85,7 @@ def test_small_batches_between_those_of_others_are_asked_for_together(world, ann
 
 def test_batches_far_apart_are_asked_for_a_few_at_a_time_each_where_it_lies(world, announced):
     places = [world.batch(1, number * 100_000, number) for number in range(20)]
+    world.disk.all_cached = False
     found = world.reader.batches(places, True)
     assert [bytes(batch) for batch in found] == [world.bytes_at(place) for place in places]
     assert announced == [(place.size, place.position) for place in places]
@@ -93,6 +93,7 @@ def test_batches_far_apart_are_asked_for_a_few_at_a_time_each_where_it_lies(worl
 
 def test_no_more_is_asked_for_ahead_than_the_disk_gives_at_once(world, announced):
     places = [large(world, number * 1_000_000, number, 200_000) for number in range(4)]
+    world.disk.all_cached = False
     told_before_read: list[int] = []
     world.disk.fault = lambda verb, _: told_before_read.append(len(announced)) if verb == "pread" else None
     world.reader.batches(places, True)
@@ -100,11 +101,35 @@ def test_no_more_is_asked_for_ahead_than_the_disk_gives_at_once(world, announced
 
 
 def test_nothing_is_asked_for_ahead_of_one_batch_or_of_what_must_be_in_memory(world, announced):
-    one, *_ = many = [world.batch(1, number * 8_000, number) for number in range(200)]
+    one, *_ = many = [world.batch(1, number * 8_000, number) for number in range(40)]
+    world.disk.all_cached = False
     world.reader.batches([one], True)
     world.disk.all_cached = True
     world.reader.batches(many, False)
+    far = [world.batch(1, number * 100_000, number) for number in range(3)]
+    world.reader.batches(far, True)
     assert announced == []
+
+
+class CountedPlaces(list):
+    """How often one of them was looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at):
+        self.looks += 1
+        return super().__getitem__(at)
+
+
+@pytest.mark.parametrize("apart", [16, 400, 70_000])
+def test_a_place_is_looked_at_a_few_times_however_many_there_are(world, apart):
+    step = world.batch(1, 0, 0).size + apart
+    places = CountedPlaces(world.batch(1, number * step, number) for number in range(1000))
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    for read in (world.reader.chunks, world.reader.joined, lambda places: world.reader.batches(places, True)):
+        places.looks = 0
+        read(places)
+        assert places.looks < 6 * len(places)
 
 
 def test_places_far_apart_are_read_one_by_one(world):
@@ -357,16 +382,81 @@ def test_a_batch_that_does_not_match_is_never_named(world):
             world.reader.chunks([place])
 
 
-def test_a_file_that_was_out_of_memory_is_checked_again(world):
-    places = [large(world, 1000, 0), large(world, 2000 + LARGE, 1)]
+def test_what_was_out_of_memory_is_checked_again(world):
+    places = [large(world, 1000, 0), large(world, 200_000, 1)]
     world.reader.use_written(1, world.disk.open("/d/1"), 0)
     assert all(named(world.reader.chunks(places)[0]))
     world.disk.all_cached = False
     with pytest.raises(WouldBlock):
         world.reader.chunks(places[:1])
     world.disk.all_cached = True
-    assert not any(named(world.reader.chunks(places)[0]))
+    assert named(world.reader.chunks(places)[0]) == [False, True]
+    assert named(world.reader.chunks(places)[0]) == [True, True]
+
+
+def test_what_is_read_from_disk_is_doubted_until_it_was_checked_even_if_it_was_sound_before(world):
+    place, beside = large(world, 1000, 0), large(world, 1_000_000, 1)
+    for each in (place, beside):
+        world.reader.batches([each], True)
+    world.put(1, 2000, b"!")  # on the disk, which is read again
+    world.disk.all_cached = False
+    with pytest.raises(CorruptFile):
+        world.reader.joined([place])
+    world.disk.all_cached = True
+    with pytest.raises(CorruptFile):
+        world.reader.chunks([place])
+    assert named(world.reader.chunks([beside])[0]) == [True]
+
+
+def test_what_the_disk_was_asked_for_ahead_is_doubted(world):
+    places = [large(world, number * 200_000, number) for number in range(4)]
+    world.reader.batches(places, True)
     assert all(named(world.reader.chunks(places)[0]))
+    world.disk.all_cached = False
+    world.reader.joined(places[:1])  # alone: nothing else is asked for
+    world.disk.all_cached = True
+    assert all(named(world.reader.chunks(places)[0]))
+    world.disk.all_cached = False
+    _, count = world.reader.joined(places, 1)  # of the others the disk is told
+    world.disk.all_cached = True
+    assert (count, named(world.reader.chunks(places)[0])) == (1, [True, False, False, True])
+
+
+def test_who_follows_a_reader_of_the_disk_is_sent_slices(world):
+    places = [large(world, number * 100_000, number) for number in range(9)]
+    for ahead in range(4, 9):
+        world.disk.all_cached = False
+        with pytest.raises(WouldBlock):
+            world.reader.chunks(places[ahead : ahead + 1])
+        world.reader.joined(places[ahead : ahead + 1])
+        world.disk.all_cached = True
+        world.reader.batches(places[ahead - 4 : ahead - 3], True)
+        assert named(world.reader.chunks(places[ahead : ahead + 1])[0]) == [True]
+    assert all(named(world.reader.chunks(places)[0]))
+
+
+def test_batches_of_two_files_are_never_one_slice(world):
+    first = large(world, 1000, 0)
+    data = world.bytes_at(first)
+    follows = first.position + first.size
+    other = bytes(encode_batch([Record(0, 100, b"k", b"v" * LARGE)], base_offset=1))
+    world.put(2, follows, other)
+    second = Place(2, 1, 1, follows, len(other), False)
+    for number in (1, 2):
+        world.reader.use_written(number, world.disk.open(f"/d/{number}"), 0)
+    found, count = world.reader.chunks([first, second])
+    assert (named(found), count, as_bytes(found)) == ([True, True], 2, [data, other])
+    small = [world.batch(1, 300_000, 2)]
+    small.append(world.batch(2, small[0].position + small[0].size, 3))
+    assert as_bytes(world.reader.chunks(small)[0]) == [world.bytes_at(place) for place in small]
+    assert as_bytes(world.reader.joined(small)[0]) == [world.bytes_at(place) for place in small]
+
+
+def test_a_slice_does_not_follow_what_already_fills_the_answer(world):
+    places = [world.batch(1, 0, 0), large(world, 10_000, 1)]
+    world.reader.use_written(1, world.disk.open("/d/1"), 0)
+    found, count = world.reader.chunks(places, places[0].size)
+    assert (named(found), count) == ([False], 1)
 
 
 def test_a_reader_thread_vouches_for_what_it_checked(world):
@@ -381,75 +471,6 @@ def test_nothing_is_known_of_a_file_that_was_forgotten(world):
     world.reader.batches([place], True)
     world.reader.forget(1)
     assert named(world.reader.chunks([place])[0]) == [False]
-
-
-# --- stretches that are known to be sound --------------------------------------------------------
-
-
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=40))
-def test_stretches_are_what_was_added(added):
-    stretches, known = Stretches(), set()
-    for start, size in added:
-        stretches.add(start, start + size)
-        known.update(range(start, start + size))
-    for position in range(80):
-        end = position
-        while end in known:
-            end += 1
-        assert stretches.end_of(position) == end
-    assert len(stretches) == sum(at in known and at - 1 not in known for at in range(80))
-
-
-def note(sound: SoundBytes, file_id: int, start: int, size: int = LARGE_SLICE) -> None:
-    sound.note(sound.mark(), file_id, start, start + size)
-
-
-def test_only_so_many_stretches_are_remembered():
-    sound = SoundBytes(max_stretches=3)
-    places = [(number % 2, 2 * number * LARGE_SLICE) for number in range(4)]
-    for place in (*places[:3], *places[:3]):
-        note(sound, *place)
-    assert [sound.end_of(*place) > place[1] for place in places] == [True, True, True, False]
-    note(sound, *places[3])
-    assert not any(sound.end_of(*place) > place[1] for place in places), "all are given up, not any few"
-    note(sound, *places[3])
-    file_id, start = places[3]
-    assert sound.end_of(file_id, start) == start + LARGE_SLICE
-    sound.forget(file_id)
-    assert sound.end_of(file_id, start) == start
-
-
-def test_small_stretches_are_not_remembered():
-    sound = SoundBytes()
-    note(sound, 1, 100, LARGE_SLICE - 1)
-    assert sound.end_of(1, 100) == 100
-
-
-def test_what_was_read_before_its_file_was_doubted_is_not_believed_however_late_it_is_told():
-    sound = SoundBytes()
-    before = sound.mark()
-    sound.forget(1)
-    for file_id in (1, 2):
-        sound.note(before, file_id, 0, LARGE_SLICE)
-    assert (sound.end_of(1, 0), sound.end_of(2, 0)) == (0, LARGE_SLICE)
-    note(sound, 1, 0)
-    assert sound.end_of(1, 0) == LARGE_SLICE
-    early = sound.mark()
-    for file_id in range(10, 2000):
-        sound.forget(file_id)
-    sound.note(early, 10, 0, LARGE_SLICE)
-    assert sound.end_of(10, 0) == 0, "though not all doubts are remembered"
-
-
-def test_where_something_was_missing_only_what_was_written_well_behind_it_is_believed(world):
-    places = [large(world, 1000, 0), large(world, 1_000_000, 1), large(world, 2_000_000, 2)]
-    world.reader.use_written(1, world.disk.open("/d/1"), 0)
-    small = world.batch(1, 200_000, 3)
-    world.disk.all_cached = False
-    with pytest.raises(WouldBlock):
-        world.reader.batches([small], False)
-    world.disk.all_cached = True
-    assert named(world.reader.chunks(places)[0]) == [False, True, True]
 
 
 # --- the real disk -------------------------------------------------------------------------------
@@ -476,6 +497,7 @@ def test_a_socket_takes_what_it_can_and_a_broken_one_nothing(tmp_path):
     file.pwritev([data], 0)
     assert file.is_cached(len(data), 0)
     assert not file.is_cached(len(data) + 1, 0)
+    assert file.is_cached(5000, 4000)
     ours, peer = socket.socketpair()
     with ours:
         ours.setblocking(False)
@@ -489,3 +511,28 @@ def test_a_socket_takes_what_it_can_and_a_broken_one_nothing(tmp_path):
     file.truncate(100)
     with pytest.raises(CorruptFile, match="ends within"):
         cut.read()
+
+
+def test_a_hole_of_one_page_is_seen_where_the_kernel_tells(tmp_path):
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    for at in range(0, 1 << 20, 4096):  # page by page, so that the kernel keeps single ones
+        file.pwritev([bytes(4096)], at)
+    file.fsync()
+    if is_resident(file.fd, 0, 1 << 20) is None:
+        pytest.skip("this kernel does not tell what is in memory")
+    file.uncache(300 * 1024, 4096)
+    assert [file.is_cached(*part) for part in ((300 << 10, 0), (304 << 10, 0), (4096, 304 << 10))] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_memory_is_looked_at_in_steps_where_the_kernel_does_not_tell(tmp_path, monkeypatch):
+    monkeypatch.setattr("mainstem.kernel.log.disk.is_resident", lambda *_: None)
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    file.pwritev([bytes(1 << 20)], 0)
+    file.fsync()
+    assert (file.is_cached(1 << 20, 0), file.is_cached((1 << 20) + 1, 0)) == (True, False)
+    file.uncache()
+    assert not file.is_cached(1 << 20, 0)

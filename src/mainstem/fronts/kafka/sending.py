@@ -7,7 +7,7 @@ import asyncio
 from mainstem.model.ports import Buffer
 from mainstem.model.slices import Chunk, FileSlice
 
-# Answers up to this size together are joined into one write. A slice is always larger.
+# Answers below this size together are joined into one write. A slice is never below it.
 SMALL_WRITE = 64 << 10
 
 
@@ -21,8 +21,8 @@ def plain_socket(transport: asyncio.Transport) -> int:
 
 def send(transport: asyncio.Transport, socket_fd: int, chunks: list[Chunk]) -> None:
     """In order. What the socket does not take now is read into memory and left to the transport."""
-    if sum(map(len, chunks)) <= SMALL_WRITE:
-        _write(transport, chunks)  # type: ignore[arg-type]  # a slice is larger than that
+    if sum(map(len, chunks)) < SMALL_WRITE:
+        _write(transport, chunks)  # type: ignore[arg-type]  # there is no slice among them
         return
     small: list[Buffer] = []
     size = 0

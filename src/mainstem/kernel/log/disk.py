@@ -8,6 +8,7 @@ import fcntl
 import os
 from collections.abc import Sequence
 
+from mainstem.kernel.log.resident import is_resident
 from mainstem.model.errors import DataFolderLocked, StorageFailed
 from mainstem.model.ports import READ_STEP, Buffer
 
@@ -21,9 +22,10 @@ DSYNC = getattr(os, "RWF_DSYNC", 0)
 DIRECT = getattr(os, "O_DIRECT", 0)
 # In place of a descriptor.
 NOT_YET, CANNOT = -1, -2
-# Memory is looked at in steps of this size to tell whether a stretch of a file is there. What is missed in
-# between costs a wait for the disk, and is sent as the disk gives it, unchecked. Such gaps are the kernel's,
-# when it is short of memory: what the log itself sends out of memory (`uncache`) is not believed afterwards.
+# Where the kernel does not tell whether a stretch of a file is in memory (before Linux 6.5), it is looked at
+# in steps of this size. What is missed in between costs a wait for the disk, and is sent as the disk gives
+# it, unchecked. Such gaps are the kernel's, when it is short of memory: what the log itself sends out of
+# memory (`uncache`) is not believed afterwards.
 PROBE_STEP = 256 << 10
 
 
@@ -101,6 +103,10 @@ class OsFile:
         return buffer  # type: ignore[return-value]
 
     def is_cached(self, size: int, position: int) -> bool:
+        known = is_resident(self.fd, position, size)
+        return self._seems_cached(size, position) if known is None else known
+
+    def _seems_cached(self, size: int, position: int) -> bool:
         if not self._nowait:
             return False
         fd, probe, last = self.fd, [bytearray(1)], position + size - 1

@@ -52,6 +52,8 @@ events = get_log(__name__)
 
 # Rounds beyond this size gain less from a file filled with zeros than the zeros cost.
 LARGE_ROUND = 128 << 10
+# One answer to a reader holds no more: each batch takes the loop some microseconds, however small it is.
+MAX_BATCHES_SENT = 2048
 
 Done = Callable[[Append], None]
 Answer = TypeVar("Answer")
@@ -500,7 +502,7 @@ class Log:
         self._cached.was_read()
 
         def work() -> tuple[list[Chunk], int]:
-            places = self.places(partition, offset, max_bytes, upto, wait=wait)
+            places = self.places(partition, offset, max_bytes, upto, wait=wait)[:MAX_BATCHES_SENT]
             if not places:
                 return [], 0
             find = self.reader.joined if wait else self.reader.chunks
@@ -530,6 +532,11 @@ class Log:
     def max_timestamp_ms(self, partition: int) -> int | None:
         spans = [span for places in self._tables if (span := places.span(partition))]
         return max((span.max_timestamp_ms for span in spans), default=None)
+
+    def next_offset(self, partition: int) -> int:
+        """The offset after the last place of a partition, 0 if it has none."""
+        spans = [span for places in self._tables if (span := places.span(partition))]
+        return max((span.last_offset + 1 for span in spans), default=0)
 
     def size_bytes(self, partition: int) -> int:
         return sum(span.total_bytes for places in self._tables if (span := places.span(partition)))

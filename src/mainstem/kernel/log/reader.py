@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from struct import Struct
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -13,7 +12,7 @@ from mainstem.kernel.log.places import Place, WouldBlock
 from mainstem.kernel.log.sound import LARGE_SLICE, SoundBytes
 from mainstem.model.batch import BATCH_OVERHEAD, LENGTH_END, MAGIC, BatchHeader, place_batch, read_header
 from mainstem.model.errors import CorruptFile
-from mainstem.model.ports import READ_STEP, Buffer, File
+from mainstem.model.ports import BLOCK_BYTES, READ_STEP, Buffer, File
 from mainstem.model.records import slice_batch
 from mainstem.model.slices import Chunk, FileSlice
 
@@ -84,15 +83,16 @@ class BodyReader:
         """For sending, without waiting: what is known to be sound is not even read. And how many of the
         places that was: links among them may lead to more than fits.
 
-        Batches that lie one behind the other are one chunk. On the owner's thread only.
+        Batches that lie one behind the other are one chunk.
         """
         found: list[Chunk] = []
         done = at = 0  # places before `done` are in `found`; from there to `at` they have to be read
-        while at < len(places):
+        while (row := _next_large(places, at)) is not None:
+            at = row[0]
             file_id = places[at].file_id
-            cuts, after = self._sound_cuts(places, at)
+            cuts, after = self._sound_cuts(places, *row)
             if not cuts or not self._is_cached(file_id, cuts):
-                at = max(after, _after_adjacent(places, at))
+                at = after
                 continue
             done += self._read_on(found, places[done:at], max_bytes)
             if done < at or (found and sum(map(len, found)) >= max_bytes):
@@ -102,30 +102,29 @@ class BodyReader:
             done = at = after
         return found, done + self._read_on(found, places[done:], max_bytes)
 
-    def _sound_cuts(self, places: list[Place], at: int) -> tuple[list[tuple[int, int]], int]:
-        """(position, size) of stretches that need no reading, in one file and close to each other, from place
-        `at` on; and the index after their places."""
+    def _sound_cuts(self, places: list[Place], at: int, after: int) -> tuple[list[tuple[int, int]], int]:
+        """(position, size) of stretches that need no reading: of the places from `at` to before `after`, and
+        of those that follow closely in the same file. And the index after their places."""
         cuts: list[tuple[int, int]] = []
         file_id, end = places[at].file_id, places[at].position
-        while at < len(places):
-            first = places[at]
-            if first.link or first.file_id != file_id or not 0 <= first.position - end <= _NEAR:
+        done = after
+        while True:
+            start, last = places[at].position, places[after - 1]
+            if not 0 <= start - end <= _NEAR:
+                break
+            end = last.position + last.size
+            if end - start < LARGE_SLICE or self._sound.end_of(file_id, start) < end:
+                break
+            cuts.append((start, end - start))
+            done = at = after
+            if at == len(places) or places[at].link or places[at].file_id != file_id:
                 break
             after = _after_adjacent(places, at)
-            end = places[after - 1].position + places[after - 1].size
-            size = end - first.position
-            if size < LARGE_SLICE or self._sound.end_of(file_id, first.position) < end:
-                break
-            cuts.append((first.position, size))
-            at = after
-        return cuts, at
+        return cuts, done
 
     def _is_cached(self, file_id: int, cuts: list[tuple[int, int]]) -> bool:
         start, end = cuts[0][0], sum(cuts[-1])
-        if self.file(file_id).is_cached(end - start, start):
-            return True
-        self._sound.forget(file_id)
-        return False
+        return not self._doubt_missing(file_id, end - start, start)
 
     def _read_on(self, found: list[Chunk], places: list[Place], max_bytes: int) -> int:
         """Add what has to be read; how many of the places fitted."""
@@ -166,8 +165,8 @@ class BodyReader:
                 index += 1
                 continue
             end, wanted, stretch = _read_at_once(places, index)
-            mark = self._sound.mark()
-            view = memoryview(self._read(first.file_id, first.position, stretch, wait))
+            data, mark = self._read(first.file_id, first.position, stretch, wait)
+            view = memoryview(data)
             together = places[index:end]
             self._check(view, first.position, together, mark)
             if join and wanted == stretch:
@@ -187,43 +186,64 @@ class BodyReader:
         first = places[start]
         file_id, end = first.file_id, first.position + READ_STEP
         after, wanted = start, 0
-        for place in islice(places, start, None):
+        while after < len(places):
+            place = places[after]
             if place.file_id != file_id or not first.position <= place.position < end:
                 break
             after += 1
             wanted += place.size
         if first.size < wanted and wanted >= READ_STEP * _DENSE:
-            self.file(file_id).will_need(READ_STEP, first.position)
+            self._will_need(file_id, READ_STEP, first.position)
             return after
         after, wanted = start + 1, first.size
-        for place in islice(places, after, start + _AHEAD):
+        for place in places[after : start + _AHEAD]:
             wanted += place.size
             if wanted > READ_STEP:
                 break
             after += 1
         if after - start > 1:
             for place in places[start:after]:
-                self.file(place.file_id).will_need(place.size, place.position)
+                self._will_need(place.file_id, place.size, place.position)
         return after
+
+    def _will_need(self, file_id: int, size: int, position: int) -> None:
+        if self._doubt_missing(file_id, size, position):
+            self.file(file_id).will_need(size, position)
 
     def header(self, place: Place, wait: bool = True) -> BatchHeader:
         """Of a batch that the index names, without the rest of it."""
-        header = read_header(self._read(place.file_id, place.position, BATCH_OVERHEAD, wait))
+        header = read_header(self._read(place.file_id, place.position, BATCH_OVERHEAD, wait)[0])
         if header.base_offset != place.base or header.size != place.size or header.magic != MAGIC:
             path = self.file(place.file_id).path
             raise CorruptFile(path, place.position, f"the batch at offset {place.base} is not the one named")
         return header
 
-    def _read(self, file_id: int, position: int, size: int, wait: bool) -> bytes:
+    def _read(self, file_id: int, position: int, size: int, wait: bool) -> tuple[bytes, int]:
+        """And a mark of when that began, for what is sound."""
         file = self.file(file_id)
+        if wait:
+            # What comes from the disk has to be checked, whatever was known of it.
+            self._doubt_missing(file_id, size, position)
+        mark = self._sound.mark()
         data = file.pread(size, position) if wait else file.pread_cached(size, position)
         if data is None:
-            # Whoever reads it now may bring into memory what lies beside it, unchecked.
-            self._sound.forget(file_id, position + size + READ_STEP)
+            self._doubt_missing(file_id, size, position)
             raise WouldBlock
         if len(data) != size:
             raise CorruptFile(file.path, position, f"the file ends within {size} bytes that are indexed here")
-        return data
+        return data, mark
+
+    def _doubt_missing(self, file_id: int, size: int, position: int) -> bool:
+        """Whether some of these bytes are not in memory. Then none of their blocks is believed, but for the
+        first and the last if they are there: they belong to what lies beside, too."""
+        file = self.file(file_id)
+        if file.is_cached(size, position):
+            return False
+        last = position + size - 1
+        first_block = position // BLOCK_BYTES + file.is_cached(1, position)
+        after_block = last // BLOCK_BYTES + 1 - file.is_cached(1, last)
+        self._sound.doubt(file_id, first_block * BLOCK_BYTES, after_block * BLOCK_BYTES)
+        return True
 
     def _check(self, data: memoryview, origin: int, places: list[Place], mark: int) -> None:
         """Raises if a batch is not what the index names. `data` is of the places' file, from `origin` on.
@@ -257,7 +277,7 @@ class BodyReader:
 
     def link(self, place: Place, wait: bool) -> Link:
         """The link at a place, with its body's present address."""
-        link = unpack_link(self._read(place.file_id, place.position, place.size, wait))
+        link = unpack_link(self._read(place.file_id, place.position, place.size, wait)[0])
         if link is None or link.base_offset != place.base:
             path = self.file(place.file_id).path
             raise CorruptFile(path, place.position, f"the link at offset {place.base} is damaged")
@@ -270,7 +290,7 @@ class BodyReader:
 
     def _linked(self, place: Place, wait: bool) -> Buffer:
         link = self.link(place, wait)
-        body = memoryview(self._read(link.body_file, link.body_position, link.body_size, wait))
+        body = memoryview(self._read(link.body_file, link.body_position, link.body_size, wait)[0])
         header = read_header(body)
         sound = header.size == link.body_size and header.magic == MAGIC
         if not sound or crc32c(body[_SIGNED_FROM:]) != header.crc:
@@ -287,30 +307,44 @@ class BodyReader:
         )
 
 
-def _after_adjacent(places: list[Place], start: int) -> int:
-    """The index after those that lie one behind the other from `start` on; a link stands alone."""
-    file_id, _, _, position, size, link, _ = places[start]
-    after = start + 1
-    if not link:
+def _next_large(places: list[Place], start: int) -> tuple[int, int] | None:
+    """The first row of places, from `start` on, that lie one behind the other and are large enough to be sent
+    from their file: its index and the one after it."""
+    first, first_position, file_id, end = start, -1, -1, -1
+    for at in range(start, len(places)):
+        next_file, _, _, position, size, link, _ = places[at]
+        if position != end or link or next_file != file_id:
+            if end - first_position >= LARGE_SLICE:
+                return first, at
+            first, first_position, file_id = at, position, next_file
+            if link:  # it stands alone
+                end = file_id = first_position = -1
+                continue
         end = position + size
-        for next_file, _, _, position, size, link, _ in islice(places, after, None):
-            if position != end or link or next_file != file_id:
-                break
-            end += size
-            after += 1
-    return after
+    return (first, len(places)) if end - first_position >= LARGE_SLICE else None
+
+
+def _after_adjacent(places: list[Place], start: int) -> int:
+    """The index after those that lie one behind the other from `start` on, which is no link."""
+    file_id, _, _, position, size, _, _ = places[start]
+    end = position + size
+    for at in range(start + 1, len(places)):
+        next_file, _, _, position, size, link, _ = places[at]
+        if position != end or link or next_file != file_id:
+            return at
+        end += size
+    return len(places)
 
 
 def _read_at_once(places: list[Place], start: int) -> tuple[int, int, int]:
     """The index after those from `start` on that are worth one read, the bytes wanted, those to be read."""
     file_id, _, _, origin, size, _, _ = places[start]
-    after = start + 1
     wanted = stretch = size
-    for next_file, _, _, position, size, link, _ in islice(places, after, None):
+    for at in range(start + 1, len(places)):
+        next_file, _, _, position, size, link, _ = places[at]
         reach = position + size - origin
         if link or next_file != file_id or position < origin + stretch or wanted + size < reach * _WASTE:
-            break
+            return at, wanted, stretch
         wanted += size
         stretch = reach
-        after += 1
-    return after, wanted, stretch
+    return len(places), wanted, stretch
