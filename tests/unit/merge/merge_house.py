@@ -9,9 +9,9 @@ from typing import Any
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.entries import BatchEntry, BodyEntry, DeltaEntry, LinkEntry
-from mainstem.kernel.log.jobs import Failed, Job, Outcome
+from mainstem.kernel.log.jobs import Failed, Job, MergeJob, Outcome
 from mainstem.kernel.log.journal import NewPlace
-from mainstem.kernel.log.layout import Link, Overlay, pack_overlay
+from mainstem.kernel.log.layout import Link, Overlay, pack_overlay, places_name, run_name
 from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.mill import decode_job, decode_outcome, encode_job, run_job
 from mainstem.kernel.log.plan import UpkeepOptions
@@ -45,6 +45,7 @@ class LazyRunner:
         self.jobs: deque[tuple[Job, Callable[[Outcome], None]]] = deque()
         self.outcomes: list[Outcome] = []
         self.held = False
+        self.can_abandon = False
         self.abandoned = 0
 
     def start(self, job: Job, on_done: Callable[[Outcome], None]) -> None:
@@ -54,12 +55,18 @@ class LazyRunner:
         self.held = held
 
     def abandon(self) -> bool:
-        """What becomes of the job is heard later, as from a child that was killed."""
-        self.abandoned += 1
-        return True
+        """Not when first asked, as a child that is being started. What becomes of the job is heard later."""
+        asked_before, self.can_abandon = self.can_abandon, True
+        self.abandoned += asked_before
+        return asked_before
 
     def die(self) -> None:
-        _, on_done = self.jobs.popleft()
+        """As a child that is killed in the middle of a merge: what it was writing stays."""
+        job, on_done = self.jobs.popleft()
+        assert isinstance(job, MergeJob)
+        for name in (run_name(job.output_ids[0]), f"{places_name(job.output_ids[0])}.new"):
+            with open(f"{job.folder}/{name}", "wb") as file:
+                file.write(b"half")
         on_done(Failed("the child was ended"))
 
     def close(self) -> None:

@@ -135,6 +135,15 @@ def test_a_transaction_without_its_end_in_the_files_holds_compaction_back():
     assert kept(compacted(batches)) == [(0, b"a", b"1"), (1, b"a", b"2"), (2, b"a", b"3")]
 
 
+def test_the_last_batch_of_all_stays_even_when_it_is_empty_so_that_readers_reach_the_end():
+    (tombstone,) = compacted([batch(4, ("a", None))])  # now it has its horizon
+    batches = [batch(0, ("b", "1"), ("b", "2")), tombstone]
+    left = compacted(batches, now_ms=NOW_MS + 2000)
+    assert kept(left) == [(1, b"b", b"2")]
+    assert [(read_header(one).base_offset, read_header(one).record_count) for one in left] == [(0, 1), (4, 0)]
+    assert len(compacted([*left, batch(5, ("c", "1"))])) == 2, "until another one follows"
+
+
 def test_the_last_batch_of_a_producer_stays_even_when_it_is_empty():
     left = compacted(
         [

@@ -9,7 +9,8 @@ The rules (Kafka's, restated for runs):
   that merge writes the horizon into the batch. It goes afterwards, but only when no older file outside the
   merge holds the partition, or what it deletes would come back.
 - A batch keeps its base and last offset, its producer and its sequence. The last batch of each producer stays
-  even when it is empty, so that sequences can be told from the log.
+  even when it is empty, so that sequences can be told from the log; and so does the last one of all, so that
+  readers reach the end.
 - Abort markers stay while they are above the floor: readers are told of aborted transactions by state that
   outlives the records, and the marker is what ends one for them. A commit marker goes with the last record of
   its transaction.
@@ -44,6 +45,7 @@ class Compaction:
         self.bound = order.stable_offset
         self.records_removed = 0
         self._last_batch: dict[int, int] = {}  # producer id -> base offset of its last batch
+        self._last_base = -1  # of the partition's last batch in these files
         # Producer id -> first offset and marker offset of its aborted transactions, in order.
         self._aborted: dict[int, tuple[list[int], list[int]]] = {}
         self._superseded = bytearray()  # one bit per record, in the order of reading
@@ -60,20 +62,20 @@ class Compaction:
         header = read_header(batch)
         if header.base_offset >= self.bound:
             return batch
-        last_of_producer = self._last_batch.get(header.producer_id) == header.base_offset
+        stays = header.base_offset in (self._last_batch.get(header.producer_id), self._last_base)
         if header.is_control:
-            return batch if self._marker_stays(batch, header) or last_of_producer else None
+            return batch if self._marker_stays(batch, header) or stays else None
         if header.is_transactional:
             self._kept_in_txn.setdefault(header.producer_id, False)
         if self._is_aborted(header):
             self.records_removed += header.record_count
-            return filter_batch(batch, lambda record: False, keep_empty=last_of_producer)
+            return filter_batch(batch, lambda record: False, keep_empty=stays)
         if not header.record_count:
-            return batch if last_of_producer else None
+            return batch if stays else None
         records = _keys(batch)
         if records is None:
             return batch
-        return self._filter(batch, header, records, last_of_producer)
+        return self._filter(batch, header, records, stays)
 
     # --- what to know before anything is written ------------------------------------------------
 
@@ -84,6 +86,7 @@ class Compaction:
         for batch in batches:
             header = read_header(batch)
             producer, base = header.producer_id, header.base_offset
+            self._last_base = base
             if producer >= 0:
                 self._last_batch[producer] = base
             if base >= bound:
@@ -159,7 +162,7 @@ class Compaction:
         return kept
 
     def _filter(
-        self, batch: Buffer, header: BatchHeader, records: list[RecordKey], last_of_producer: bool
+        self, batch: Buffer, header: BatchHeader, records: list[RecordKey], keep_empty: bool
     ) -> Buffer | None:
         expired = (
             self._order.oldest and header.has_delete_horizon and header.base_timestamp_ms <= self._now_ms
@@ -185,7 +188,7 @@ class Compaction:
             horizon_ms = self._now_ms + self._order.delete_retention_ms
         if kept == len(records) and horizon_ms is None:
             return batch
-        return filter_batch(batch, keep, keep_empty=last_of_producer, delete_horizon_ms=horizon_ms)
+        return filter_batch(batch, keep, keep_empty=keep_empty, delete_horizon_ms=horizon_ms)
 
 
 def _share(digest: bytes, shares: int) -> int:

@@ -213,12 +213,12 @@ class Files:
         self.delete(file_ids)
 
     def delete(self, file_ids: Iterable[int]) -> None:
-        """Delete files that the manifest does not name (any more), unless someone copies them right now."""
-        names = []
-        for file_id in file_ids:
-            places = places_name(file_id)
-            names += [journal_name(file_id), run_name(file_id), places, f"{places}.new"]
-        self.delete_names(names)
+        """Delete files that the manifest does not name any more, unless someone copies them right now."""
+        self.delete_names(_names(file_ids))
+
+    def delete_unnamed(self, file_ids: Iterable[int]) -> None:
+        """Delete files that no manifest ever named: nobody can be copying them."""
+        self._remove(_names(file_ids))
 
     def delete_names(self, names: Iterable[str]) -> None:
         with self._lock:
@@ -226,7 +226,10 @@ class Files:
             if self._pins:
                 return
             doomed, self._doomed = self._doomed, set()
-        for name in sorted(doomed):
+        self._remove(sorted(doomed))
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
             with contextlib.suppress(FileNotFoundError):
                 self.disk.remove(self.path(name))
 
@@ -264,3 +267,10 @@ class Files:
                     self.disk.remove(self.path(path))
                     removed.append(name)
         return removed
+
+
+def _names(file_ids: Iterable[int]) -> Iterator[str]:
+    """All that a file with such an id may be called."""
+    for file_id in file_ids:
+        places = places_name(file_id)
+        yield from (journal_name(file_id), run_name(file_id), places, f"{places}.new")

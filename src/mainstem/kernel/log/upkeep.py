@@ -53,7 +53,7 @@ from mainstem.kernel.log.plan import (
 )
 from mainstem.kernel.log.seal import seal_table
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
-from mainstem.kernel.log.survey import count_live
+from mainstem.kernel.log.survey import count_live, live_part
 from mainstem.kernel.log.upkeep_meters import UpkeepMeters
 from mainstem.model.errors import CorruptFile
 from mainstem.model.logs import get_log
@@ -66,12 +66,12 @@ _SURVEYS_PER_BODY_CHECK = 10
 # What is written is counted over this time at least.
 _RATE_MS = 1000
 _SEALS_AT_ONCE = 64
-# So often a merge is looked at, if that takes no more than one part in so many of the time. It is given up
-# when no more than this share of it still lives.
-_WATCH_MS, _WATCH_RESTS, _WORTH_ENDING = 2000, 50, 0.25
+# A merge is looked at in so many slices a tick, some hundredths of the owner's time, however many it takes.
+# It is given up when no more than this share of it still lives.
+_WATCH_SLICES, _WORTH_ENDING = 4, 0.25
 Slices = Generator[None, None, None]
-# Yields None when there is more to do right away, False when it waits.
-Watch = Generator[bool | None, None, None]
+# Yields True when there is more to do right away, False when it rests until the next tick.
+Watch = Generator[bool, None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,15 @@ class Upkeep:
         self._note_rate()
         self._runner.hold(self._merging and not self._is_quiet and not self._is_pressed())
         self._act_on_settled()
-        if self._closed or now_ms < self._not_before_ms:
+        if self._closed:
             return False
+        # Also while something that failed has to wait: the merge does not.
+        watching = self._watch is not None and next(self._watch, False)
+        if now_ms < self._not_before_ms:
+            return watching
         self._seal_short()
         if self._busy:
-            return self._watch is not None and next(self._watch, False) is None
+            return watching
         if self._slices is None:
             self._slices = self._look_around()
         try:
@@ -395,27 +399,30 @@ class Upkeep:
         self._busy = True
         self._merging = True
         if not self._gave_up_last:
-            self._watch = self._watched(inputs)
-            next(self._watch)  # what lives is counted from now on
+            self._watch = self._watched(job)
         self._runner.start(job, lambda outcome: self._on_merged(merge, outcome))
 
-    def _watched(self, inputs: set[int]) -> Watch:
-        """Gives a merge up when most of what lived when it began is deleted."""
-        sidecars = [p for p in self._log.sealed if p.file_id in inputs and isinstance(p, Sidecar)]
-        bodies = sum(run.body_bytes for run in self._files.manifest.runs if run.file_id in inputs)
-        steps = self._options.slice_steps
-        from_ms = self._now_ms
-        began_with = live = yield from count_live(sidecars, self._facts.floor, steps)
+    def _watched(self, job: MergeJob) -> Watch:
+        """Gives a merge up when most of what lived when it began is deleted.
+
+        Whatever has no place counts as alive: bodies that only links name, of which nobody counts the links.
+        """
+        inputs = {entry.file_id: entry.size for entry in job.inputs}
+        sidecars = [p for p in self._log.sealed if isinstance(p, Sidecar) and p.file_id in inputs]
+        steps, floors, floor_now = self._options.slice_steps, job.floors, self._facts.floor
         while not self._given_up:
-            # To count takes longer the more partitions there are: it may not take the time of others.
-            wait_ms = max(_WATCH_MS, (self._now_ms - from_ms) * _WATCH_RESTS)
-            from_ms = self._now_ms
-            while 0 <= self._now_ms - from_ms < wait_ms:
-                yield False
-            from_ms = self._now_ms
-            live = yield from count_live(sidecars, self._facts.floor, steps)
-            if live < began_with and live + bodies <= (began_with + bodies) * _WORTH_ENDING:
+            lived = lives = sum(inputs.values())
+            walk = ((partition, places) for places in sidecars for partition in places.partitions())
+            for step, (partition, places) in enumerate(walk, 1):
+                span = places.span(partition)
+                assert span is not None
+                lived -= span.total_bytes - live_part(span, floors[partition])
+                lives -= span.total_bytes - live_part(span, floor_now(partition))
+                if step % steps == 0:
+                    yield step % (steps * _WATCH_SLICES) != 0
+            if lives <= lived * _WORTH_ENDING:
                 self._given_up = self._runner.abandon()
+            yield False
 
     def _named_bodies(self) -> set[BodyId]:
         """Bodies that links in files without a sidecar name, and those that state names."""
@@ -475,12 +482,12 @@ class Upkeep:
         self._when_settled(merge.mark, lambda: self._log.keep_house(lambda: self._name_runs(merge, outcome)))
 
     def _let_go(self, merge: _Merge) -> None:
-        self._log.keep_house(lambda: self._files.delete(merge.job.output_ids))
+        self._log.keep_house(lambda: self._files.delete_unnamed(merge.job.output_ids))
         events.event("a merge was given up: most of it is deleted", why=merge.choice.why)
         self._busy = False
 
     def _give_up(self, merge: _Merge, outcome: Outcome) -> None:
-        self._log.keep_house(lambda: self._files.delete(merge.job.output_ids))
+        self._log.keep_house(lambda: self._files.delete_unnamed(merge.job.output_ids))
         self._fail(f"merging files ({merge.choice.why})", outcome)
 
     def _when_settled(self, mark: int, action: Callable[[], object]) -> None:
