@@ -8,11 +8,20 @@ from collections.abc import Callable, Iterator
 import pytest
 from fastcrc.crc32 import iscsi as crc32c
 from msgspec.structs import replace
+from test_enumeration import kept_after_a_cut
 
 from mainstem.kernel.log.jobs import Input, MergeJob, SealJob
 from mainstem.kernel.log.layout import ROUND_MAGIC, FileKind, journal_name, places_name, snapshot_name
 from mainstem.kernel.log.log import LogOptions
-from mainstem.kernel.log.manifest import Manifest, RunEntry, read_manifest, write_manifest
+from mainstem.kernel.log.manifest import (
+    FIRST_BYTES,
+    SPARE_BYTES,
+    JournalEntry,
+    Manifest,
+    RunEntry,
+    read_manifest,
+    write_manifest,
+)
 from mainstem.kernel.log.merge import merge
 from mainstem.kernel.log.seal import seal_file
 from mainstem.model.errors import CorruptFile, FormatTooNew
@@ -23,13 +32,18 @@ from mainstem.testing.memory_disk import MemoryDisk
 FOLDER = "/data"
 OPTIONS = LogOptions(file_bytes=4096, file_frames=1000, reserve_bytes=512)
 STEP = 5  # every so many bytes one is damaged
+KINDS = ["active", "sealed", "run", "sidecar", "prepared", "manifest", "spare", "snapshot"]
+HARMLESS = ("sidecar", "spare", "snapshot")  # made again, not needed, or there is the one before
 
 
 def no_pace(_: int) -> None: ...
 
 
 def build() -> tuple[MemoryDisk, LogModel]:
-    """A folder with every kind of file: runs, sealed journals, sidecars, two snapshots, an active file."""
+    """A folder with every kind of file: runs, sealed journals, sidecars, two snapshots, an active file.
+
+    Behind it one that is prepared, and the space that is kept for the next manifest.
+    """
     disk = MemoryDisk(FOLDER)
     log = ModelledLog(disk, FOLDER, OPTIONS)
     log.log.prepare()
@@ -49,6 +63,9 @@ def build() -> tuple[MemoryDisk, LogModel]:
     log.hand.close()
     seal_all(disk)
     merge_two(disk)
+    # The spare is never synced; here it is, so that it can be damaged like any other file.
+    disk.open(f"{FOLDER}/MANIFEST.new").fsync()
+    disk.sync_folder(FOLDER)
     return disk, log.model
 
 
@@ -114,17 +131,20 @@ def world() -> tuple[MemoryDisk, LogModel]:
 
 
 def files_of(disk: MemoryDisk) -> dict[str, list[str]]:
-    """Paths by kind of file; only those that the manifest names, and the manifest."""
+    """Paths by kind of file; only those that the manifest names, the manifest and the next one's space."""
     manifest = read_manifest(disk, FOLDER)
     assert manifest is not None
     *sealed, active = [entry for entry in manifest.journals if has_frames(disk, entry.file_id)]
+    prepared = [entry for entry in manifest.journals if not has_frames(disk, entry.file_id)]
     finished = [*sealed, *manifest.runs]
     return {
         "active": [f"{FOLDER}/{journal_name(active.file_id)}"],
         "sealed": [f"{FOLDER}/{journal_name(entry.file_id)}" for entry in sealed],
         "run": [f"{FOLDER}/files/{entry.file_id:010d}.run" for entry in manifest.runs],
         "sidecar": [f"{FOLDER}/{places_name(entry.file_id)}" for entry in finished],
+        "prepared": [f"{FOLDER}/{journal_name(entry.file_id)}" for entry in prepared],
         "manifest": [f"{FOLDER}/MANIFEST"],
+        "spare": [f"{FOLDER}/MANIFEST.new"],
         "snapshot": [f"{FOLDER}/{snapshot_name(entry.number)}" for entry in manifest.snapshots],
     }
 
@@ -157,7 +177,7 @@ def cut(at: int) -> Callable[[bytearray], None]:
 
 def damages(size: int, end: int) -> Iterator[tuple[str, int, Callable[[bytearray], None]]]:
     chance = random.Random(size)
-    for at in range(0, end, STEP):
+    for at in range(0, end, max(STEP, size // 1000)):
         yield "flip", at, flipped(at)
     for at in range(0, end if end == size else end - 512, 512):
         yield "zero", at, zeroed(at)
@@ -181,7 +201,7 @@ def outcome(disk: MemoryDisk, model: LogModel) -> Contents | CorruptFile:
         return error
 
 
-@pytest.mark.parametrize("kind", ["active", "sealed", "run", "sidecar", "manifest", "snapshot"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_named_with_file_and_position_or_does_no_harm(world, kind):
     disk, model = world
     found = 0
@@ -198,10 +218,10 @@ def test_damage_is_named_with_file_and_position_or_does_no_harm(world, kind):
                 found += 1
             else:
                 assert got == all_of(model), f"{what} at {at} of {path} was not noticed"
-    assert found or kind in ("sidecar", "snapshot")
+    assert found or kind in HARMLESS
 
 
-@pytest.mark.parametrize("kind", ["active", "sealed", "run", "sidecar", "manifest", "snapshot"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_deleted_file_is_named_or_not_missed(world, kind):
     disk, model = world
     for path in files_of(disk)[kind]:
@@ -211,7 +231,7 @@ def test_a_deleted_file_is_named_or_not_missed(world, kind):
         if isinstance(got, CorruptFile):
             assert got.path == path
         else:
-            assert kind in ("sidecar", "snapshot"), f"nobody missed {path}"
+            assert kind in HARMLESS, f"nobody missed {path}"
             assert got == all_of(model)
 
 
@@ -240,6 +260,80 @@ def test_a_folder_without_its_manifest_is_not_a_new_one(world):
     damaged.remove(f"{FOLDER}/MANIFEST")
     with pytest.raises(CorruptFile, match="manifest is missing"):
         opened(damaged)
+
+
+# --- a manifest that is missing, and one that is left beside it ----------------------------------
+
+
+def contents_of(manifest: Manifest) -> bytes:
+    disk = MemoryDisk(FOLDER)
+    write_manifest(disk, FOLDER, manifest)
+    return bytes(disk.seen.files[disk.seen.names[f"{FOLDER}/MANIFEST"]])
+
+
+FIRST = contents_of(Manifest(log_id="x" * 22, next_file_id=1))
+LATER = contents_of(Manifest(log_id="x" * 22, next_file_id=2, journals=(JournalEntry(1, capacity=4096),)))
+
+
+def only_left(new: bytes, *folders: str) -> MemoryDisk:
+    """A folder in which everything is gone but LOCK and MANIFEST.new, and perhaps empty folders."""
+    disk = MemoryDisk(FOLDER)
+    for name in folders:
+        disk.make_folder(f"{FOLDER}/{name}")
+    disk.open(f"{FOLDER}/LOCK", create=True)
+    disk.open(f"{FOLDER}/MANIFEST.new", create=True).pwritev([new], 0)
+    return disk
+
+
+@pytest.mark.parametrize("folders", [(), ("files",), ("snapshots",)])
+@pytest.mark.parametrize("new", [b"", FIRST[:100], FIRST, LATER, bytes(SPARE_BYTES)])
+def test_a_next_manifest_without_both_folders_is_of_a_former_log(new, folders):
+    with pytest.raises(CorruptFile, match=r"the manifest is missing but MANIFEST.new is of a former log"):
+        opened(only_left(new, *folders))
+
+
+@pytest.mark.parametrize("new", [LATER, bytes(SPARE_BYTES), LATER + bytes(SPARE_BYTES - len(LATER))])
+def test_a_next_manifest_that_no_first_start_writes_is_of_a_former_log(new):
+    with pytest.raises(CorruptFile, match=r"the manifest is missing but MANIFEST.new is of a former log"):
+        opened(only_left(new, "files", "snapshots"))
+
+
+def test_a_first_start_that_was_cut_short_is_begun_again():
+    begun = MemoryDisk(FOLDER)
+    LogByHand(begun, FOLDER, OPTIONS)
+    disk, chance = MemoryDisk(FOLDER), random.Random(1)
+    left_alone = set()
+    for recorded in begun.tape:
+        disk.play(recorded)
+        for left in (disk.after_kill(), *map(disk.after_power_cut, kept_after_a_cut(disk.pending, chance))):
+            names = left.seen.names
+            if f"{FOLDER}/MANIFEST.new" in names and f"{FOLDER}/MANIFEST" not in names:
+                left_alone.add(bytes(left.seen.files[names[f"{FOLDER}/MANIFEST.new"]]))
+            assert LogByHand(left, FOLDER, OPTIONS).replayed == []
+    assert len(left_alone) > 2  # nothing, part and all of it
+    assert max(map(len, left_alone)) < FIRST_BYTES
+
+
+@pytest.mark.parametrize("kind", ["prepared", "spare"])
+def test_a_log_goes_on_into_what_was_damaged_ahead_of_it_if_it_opens(world, kind):
+    disk, model = world
+    (path,) = files_of(disk)[kind]
+    data = bytes(disk.seen.files[disk.seen.names[path]])
+    for what, at, edit in list(damages(len(data), len(data)))[:: 20 if kind == "spare" else 10]:
+        damaged = disk.after_kill()
+        damaged.change(path, edit)
+        ours = LogModel()
+        ours.units, ours.acked = list(model.units), model.acked
+        try:
+            log = ModelledLog(damaged, FOLDER, OPTIONS, ours)
+        except CorruptFile:  # the test of damage looks at what it says
+            continue
+        for _ in range(4):
+            log.append_batch(1, value_bytes=1500)
+            log.turn()
+        assert not log.hand.failures, f"{what} at {at}"
+        assert len(log.log.sealed) > len(opened(disk).log.sealed), "it never came to the next file"
+        ModelledLog(damaged.after_power_cut(), FOLDER, OPTIONS, ours)
 
 
 def test_a_torn_last_round_is_cut_off(world):
@@ -271,11 +365,12 @@ def test_a_zeroed_block_with_later_rounds_behind_it_is_damage():
 def test_a_file_of_a_later_format_is_refused_with_its_version(world):
     disk, _ = world
     for kind, paths in files_of(disk).items():
+        if kind == "spare":  # it is not read
+            continue
         damaged = disk.after_kill()
         damaged.change(paths[-1], of_format_99)
         with pytest.raises(FormatTooNew, match=f"{paths[-1]} has format 99"):
             opened(damaged)
-        assert kind
 
 
 def of_format_99(data: bytearray) -> None:

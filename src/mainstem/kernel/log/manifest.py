@@ -26,6 +26,8 @@ from mainstem.model.ports import Disk
 MANIFEST = "MANIFEST"
 # Space that is kept for the next manifest, so that files can be dropped even when the disk is full.
 SPARE_BYTES = 16 << 10
+# More than a manifest has that names no file.
+FIRST_BYTES = 512
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -124,11 +126,45 @@ def written_version(disk: Disk, folder: str) -> int:
 def read_manifest(disk: Disk, folder: str) -> Manifest | None:
     """None for a folder that never held a log; anything else that is not a good manifest is an error."""
     path = f"{folder}/{MANIFEST}"
-    if not disk.exists(path):
-        for name in ("files", "snapshots"):
-            if disk.exists(f"{folder}/{name}") and disk.list(f"{folder}/{name}"):
-                raise CorruptFile(path, 0, "the manifest is missing but the folder holds files of a log")
-        return None
+    if disk.exists(path):
+        return _read(disk, path)
+    _refuse_former_log(disk, folder)
+    return None
+
+
+def _refuse_former_log(disk: Disk, folder: str) -> None:
+    """Without a manifest a folder is new, unless what lies there says that it had one.
+
+    MANIFEST.new alone may be of a first start that was cut short. That start makes and syncs both folders,
+    then writes a manifest that names nothing, and renames it. So it is of a former log if a folder is
+    missing, if it names files, or if it is longer than a first manifest can be: the spare bytes are taken
+    only once there is a manifest, and a later one grows with its files.
+    """
+    path = f"{folder}/{MANIFEST}"
+    folders = [f"{folder}/{name}" for name in ("files", "snapshots")]
+    if any(disk.exists(one) and disk.list(one) for one in folders):
+        raise CorruptFile(path, 0, "the manifest is missing but the folder holds files of a log")
+    if disk.exists(f"{path}.new") and not (
+        all(map(disk.exists, folders)) and _is_of_a_first_start(disk, f"{path}.new")
+    ):
+        raise CorruptFile(
+            path, 0, f"the manifest is missing but {MANIFEST}.new is of a former log; a new one needs it gone"
+        )
+
+
+def _is_of_a_first_start(disk: Disk, path: str) -> bool:
+    try:
+        found = _read(disk, path)
+    except CorruptFile:  # torn, or empty
+        file = disk.open(path)
+        try:
+            return file.size() <= FIRST_BYTES
+        finally:
+            file.close()
+    return not (found.journals or found.runs or found.snapshots or found.retired)
+
+
+def _read(disk: Disk, path: str) -> Manifest:
     file = disk.open(path)
     try:
         data = file.pread(file.size(), 0)
