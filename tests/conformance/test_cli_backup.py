@@ -81,10 +81,12 @@ def test_targets_that_are_not_empty_are_refused(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with Broker(data=tmp_path / "data") as broker:
-        assert "not an empty folder" in run("backup", tmp_path / "full", "--http", broker.http, code=1).stderr
-        inside = run("backup", tmp_path / "data" / "inside", "--http", broker.http, code=1)
+        assert "not an empty folder" in run("backup", tmp_path / "full", "--http", broker.http, code=2).stderr
+        inside = run("backup", tmp_path / "data" / "inside", "--http", broker.http, code=2)
         assert "not apart from the data folder" in inside.stderr
         run("backup", tmp_path / "copy", "--http", broker.http)
+    stopped = run("backup", tmp_path / "full", "--data", tmp_path / "data", code=2)
+    assert "is not empty" in stopped.stderr
     assert "is not empty" in run("restore", tmp_path / "copy", tmp_path / "full", code=2).stderr
 
 

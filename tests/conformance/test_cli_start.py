@@ -1,5 +1,6 @@
 """`mainstem serve` when something is in its way: one line that says what, and nothing left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -65,6 +66,24 @@ def test_a_ready_file_in_a_folder_that_is_not_there_is_told_before_anything_is_m
 def test_a_locked_folder_is_the_same_exit_code_as_a_busy_port(tmp_path):
     with Broker(data=tmp_path / "data"):
         assert f"is in use by process {os.getpid()}" in refused(tmp_path, "--data", "data", *FREE)
+
+
+def test_a_json_log_has_nothing_but_json_in_it(tmp_path):
+    process = launch(tmp_path, "serve", "--log-format", "json", "--set", "topics.durability=os", *FREE)
+    try:
+        ready = json.loads(process.stderr.readline())
+        while ready["message"] != "Mainstem is ready":
+            ready = json.loads(process.stderr.readline())
+        assert ready["data"] == str(tmp_path / "mainstem-data")
+        assert ready["listen"]["kafka"].startswith("127.0.0.1:")
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "")
+        told = [json.loads(line) for line in err.splitlines()]
+        assert ("warning", "topics.durability = os") in [(one["level"], one.get("setting")) for one in told]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_protocol_that_was_not_named_is_shown_as_off_and_a_hangup_does_not_stop_the_broker(tmp_path):

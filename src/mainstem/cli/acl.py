@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainstem.broker.access.acls import ANY_HOST, CLUSTER_NAME, OPERATIONS, Acl, AclTable
+from mainstem.broker.access.acls import ANY_HOST, CLUSTER_NAME, DENY, OPERATIONS, Acl, AclTable
 from mainstem.broker.access.authorizer import AclAccess, principal_of
-from mainstem.cli.connect import client_options
+from mainstem.cli.connect import client_options, close_to
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, remark, yes_option
-from mainstem.model.errors import NotAuthorized
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    json_option,
+    plural,
+    remark,
+    yes_option,
+)
+from mainstem.model.errors import AccessError
 
 if TYPE_CHECKING:
     from mainstem.client import Client
@@ -23,6 +32,16 @@ WORDS = tuple(operation.replace("_", "-") for operation in OPERATIONS)
 COLUMNS = [
     Column(key, key) for key in ("permission", "principal", "operation", "kind", "name", "pattern", "host")
 ]
+
+
+class Operation(click.Choice[str]):
+    """One of WORDS; a mistyped one gets a guess."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value not in self.choices:
+            hint = close_to(str(value), self.choices) or f" There are: {', '.join(self.choices)}."
+            self.fail(f"there is no operation {value!r}.{hint}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +107,7 @@ def ls(principal: str | None, as_json: bool, client: Client, **resource: Any) ->
     )
 )
 @click.argument("principal")
-@click.argument("operations", nargs=-1, required=True, type=click.Choice(WORDS))
+@click.argument("operations", nargs=-1, required=True, type=Operation(WORDS), metavar="OPERATIONS...")
 @resource_options
 @click.option("--prefix", is_flag=True, help="The name is the beginning of the names that are meant.")
 @click.option("--host", default=ANY_HOST, help="Only from this address. [every]")
@@ -105,7 +124,11 @@ def add(
     client: Client,
     **resource: Any,
 ) -> None:
-    """Allow PRINCIPAL (a user's name, or '*' for everybody) some OPERATIONS."""
+    """Allow PRINCIPAL (a user's name, or '*' for everybody) some OPERATIONS.
+
+    They are all, read, write, create, delete, alter, describe, cluster-action, describe-configs,
+    alter-configs, idempotent-write, create-tokens, describe-tokens, two-phase-commit.
+    """
     from mainstem.client.access import Rule, add_rules
 
     kind, name = _needed(**resource)
@@ -131,7 +154,7 @@ def add(
     )
 )
 @click.option("--principal", metavar="NAME", help="Only rules of this user.")
-@click.option("--operation", type=click.Choice(WORDS), help="Only rules about this.")
+@click.option("--operation", type=Operation(WORDS), help="Only rules about this.")
 @resource_options
 @yes_option
 @json_option
@@ -154,15 +177,17 @@ def rm(
         return
     if not as_json:
         emit_rows(map(asdict, rules), COLUMNS, as_json=False)
-    confirm(f"Remove {len(rules)} rules?", yes=yes)
+    confirm(f"remove {plural(len(rules), 'rule')}", yes=yes)
     remove_rules(client, rules)
     if as_json:
         emit_rows(map(asdict, rules), COLUMNS, as_json=True)
+    else:
+        remark(f"Removed {plural(len(rules), 'rule')}.")
 
 
 @command.command(epilog=examples("mainstem acl check alice read --topic orders   # exit code 1 if refused"))
 @click.argument("principal")
-@click.argument("operation", type=click.Choice(WORDS[1:]))
+@click.argument("operation", type=Operation(WORDS[1:]), metavar="OPERATION")
 @resource_options
 @click.option("--host", default="127.0.0.1", help="As if from this address. [127.0.0.1]")
 @json_option
@@ -174,19 +199,16 @@ def check(principal: str, operation: str, host: str, as_json: bool, client: Clie
     table = AclTable()
     for rule in _find(client, None, (kind, name)):
         table.add(Acl(**asdict(rule)))
-    speaking = [acl for acl in table if acl.speaks_of(who, host)]
     allowed = AclAccess(table, allow_by_default=False).allows(who, host, what, kind, name)
     why = [
-        f"{acl.permission} {acl.operation} {acl.pattern} {acl.name!r} for {acl.principal}" for acl in speaking
+        f"{acl.permission} {acl.operation} {acl.pattern} {acl.name!r} for {acl.principal}"
+        for acl in table
+        if (_allows(acl, who, host, what, name) if allowed else _denies(acl, who, host, what))
     ]
-    none = (
-        "no rule speaks of it: the broker's acl_default decides"
-        if not list(table)
-        else "no rule for this user"
-    )
+    none = "no rule allows it" if list(table) else "no rule speaks of it: the broker's acl_default decides"
     emit_record(
         {
-            "allowed": allowed,
+            "allowed": allowed if allowed or as_json else f"{allowed}, unless it is a superuser",
             "principal": who,
             "operation": what,
             kind: name,
@@ -195,7 +217,18 @@ def check(principal: str, operation: str, host: str, as_json: bool, client: Clie
         as_json=as_json,
     )
     if not allowed:
-        raise NotAuthorized(who, what, kind, name)
+        raise AccessError(f"{who} may not {what} {kind} {name!r}, unless it is a superuser")
+
+
+def _allows(acl: Acl, who: str, host: str, what: str, name: str) -> bool:
+    """Whether this rule would be enough."""
+    alone = AclTable()
+    alone.add(acl)
+    return AclAccess(alone, allow_by_default=False).allows(who, host, what, acl.kind, name)
+
+
+def _denies(acl: Acl, who: str, host: str, what: str) -> bool:
+    return acl.permission == DENY and acl.operation in (what, "all") and acl.speaks_of(who, host)
 
 
 def _find(

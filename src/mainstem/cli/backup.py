@@ -17,7 +17,13 @@ from mainstem.cli.output import emit_record, human_bytes, human_ms, json_option,
 from mainstem.client.settings import Address, parse_bootstrap
 from mainstem.config.sections import USUAL_PORTS
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.model.errors import BrokerRefused, BrokerUnreachable, StorageError
+from mainstem.model.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    InvalidRequest,
+    MainstemError,
+    StorageError,
+)
 
 ANSWER_S = 300.0  # a broker that copies says how far it is several times a second
 USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
@@ -133,7 +139,7 @@ def _ask(address: Address, target: Path, token: str | None) -> int:
     raise StorageError(f"{address} hung up before the backup was whole")
 
 
-def _refused(address: Address, answer: http.client.HTTPResponse) -> BrokerRefused:
+def _refused(address: Address, answer: http.client.HTTPResponse) -> MainstemError:
     text = answer.read().decode("utf-8", "replace").strip()
     try:
         why = str(json.loads(text)["error"])
@@ -141,4 +147,6 @@ def _refused(address: Address, answer: http.client.HTTPResponse) -> BrokerRefuse
         why = {401: "it asks for a token: use --token-file", 404: "it does not know backups"}.get(
             answer.status, text
         )
+    if answer.status == 400:
+        return InvalidRequest(why)
     return BrokerRefused(answer.status, answer.reason, f"http://{address}", why)

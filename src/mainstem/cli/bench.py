@@ -9,16 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
 
-from mainstem.cli.connect import client_options
+from mainstem.cli.connect import client_options, find_topic
 from mainstem.cli.groups import examples
 from mainstem.cli.latency import Latencies
-from mainstem.cli.output import emit_record, human_bytes, json_option, remark
+from mainstem.cli.output import confirm, emit_record, human_bytes, json_option, plural, remark, yes_option
 
 if TYPE_CHECKING:
     from mainstem.client import Client, ClientSettings
@@ -54,7 +54,7 @@ class Plan:
 )
 @click.option("--batch", type=click.IntRange(1), default=500, show_default=True, help="Messages in a batch.")
 @click.option(
-    "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True, help="Of the topic."
+    "--partitions", type=click.IntRange(1, 10_000), default=4, show_default=True, help="Of its own topic."
 )
 @click.option(
     "--in-flight", type=click.IntRange(1, 100), default=5, show_default=True, help="Requests at once."
@@ -62,11 +62,12 @@ class Plan:
 @click.option(
     "--compression", type=click.Choice(CODECS), default="none", show_default=True, help="Of batches."
 )
-@click.option("--topic", default="", help="Use this topic. Default: one of its own, deleted in the end.")
-@click.option("--keep", is_flag=True, help="Do not delete the topic in the end.")
+@click.option("--topic", default="", help="Fill this topic. Default: one of its own, deleted in the end.")
+@click.option("--keep", is_flag=True, help="Do not delete its own topic in the end.")
+@yes_option
 @json_option
 @client_options
-def command(as_json: bool, client: Client, **plan: Any) -> None:
+def command(yes: bool, as_json: bool, client: Client, **plan: Any) -> None:
     """Measure a running broker: producing, consuming, and the time from one to the other.
 
     One Python process with a connection per direction is the load; it sends ready-made batches, so that it
@@ -79,6 +80,10 @@ def command(as_json: bool, client: Client, **plan: Any) -> None:
     own = not wanted.topic
     if own:
         create_topic(client, topic, wanted.partitions)
+    else:
+        partitions = len(find_topic(client, topic).partitions)
+        wanted = replace(wanted, partitions=partitions)
+        _ask_to_fill(client, topic, yes)
     conditions = _conditions(client, wanted)
     try:
         if not as_json:
@@ -106,11 +111,18 @@ def command(as_json: bool, client: Client, **plan: Any) -> None:
         )
 
 
+def _ask_to_fill(client: Client, topic: str, yes: bool) -> None:
+    """What is measured with stays in the topic, between what others have sent."""
+    count = sum(end - first for first, end in client.bounds([topic]).values())
+    if count:
+        confirm(f"fill topic {topic!r}, which holds {plural(count, 'message')}", yes=yes)
+
+
 def _conditions(client: Client, plan: Plan) -> dict[str, object]:
     address = client.connection().address
     return {
         "broker": str(address),
-        "load": f"{plan.size} B messages, {plan.batch} a batch, {plan.partitions} partitions, "
+        "load": f"{plan.size} B messages, {plan.batch} a batch, {plural(plan.partitions, 'partition')}, "
         f"{plan.in_flight} requests in flight, compression {plan.compression}, acks all; "
         "read again from memory or disk, batches left unopened by the reader",
         "latency load": f"{LATENCY_RATE} single messages a second",

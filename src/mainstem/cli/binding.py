@@ -105,7 +105,7 @@ def delete(
     **given: Any,
 ) -> None:
     """Delete one binding: key and arguments must be those it has."""
-    confirm(f"Delete the binding of {target!r} to {source!r} by the key {given['key']!r}?", yes=yes)
+    confirm(f"delete the binding of {target!r} to {source!r} by the key {given['key']!r}", yes=yes)
     fact = door.post("/admin/bindings/delete", **_asked(source, target, arguments, namespace, given))
     _say(fact, as_json, "deleted")
 

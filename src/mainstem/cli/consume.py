@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +18,11 @@ from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mainstem.cli.reading import Reader
     from mainstem.client import Client, TopicPartition
+    from mainstem.model.records import Record
 
 COMMIT_EVERY_S = 1.0
 
@@ -52,7 +56,12 @@ class Wish:
     "--from", "start", metavar="WHEN", help=f"Where to begin: {HELP}. Default: earliest; with -f: latest."
 )
 @click.option("--until", metavar="WHEN", help="Where to end. Default: what is there now.")
-@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Begin N messages before the end.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the N newest there are, by their timestamps.",
+)
 @click.option("--follow", "-f", is_flag=True, help="Do not end: print what comes.")
 @click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Only this partition.")
 @click.option("-n", "limit", type=click.IntRange(min=1), help="End after so many messages.")
@@ -68,7 +77,7 @@ class Wish:
 @client_options
 def command(client: Client, as_json: bool, wish_format: str, key_separator: str | None, **wish: Any) -> None:
     """Print the messages of TOPICS."""
-    from mainstem.cli.reading import Reader
+    from mainstem.cli.reading import Reader, newest
 
     wanted = Wish(**wish)
     show = make_format(
@@ -76,14 +85,19 @@ def command(client: Client, as_json: bool, wish_format: str, key_separator: str 
     )
     _check(wanted)
     places = _places(client, wanted)
-    starts = _starts(client, wanted, places)
-    ends = None
-    if not wanted.follow:
-        ends = find_offsets(client, places, parse_when(wanted.until or "latest", _now_ms()))
+    committed = not wanted.uncommitted
+    last: list[tuple[TopicPartition, Record]] = []
+    if wanted.tail is not None:
+        last, starts = newest(client, _bounds(client, wanted, places), wanted.tail, committed=committed)
+        if not wanted.follow:
+            starts = {}
+    else:
+        starts = _starts(client, wanted, places)
+    ends = None if wanted.follow else _ends(client, wanted, places)
     if wanted.group is not None:
         _require_alone(client, wanted.group)
-    reader = Reader(client, starts, ends, committed=not wanted.uncommitted)
-    _print_all(client, reader, show, wanted)
+    reader = Reader(client, starts, ends, committed=committed)
+    _print_all(client, reader, chain(last, reader.records()), show, wanted)
 
 
 def _check(wish: Wish) -> None:
@@ -106,8 +120,6 @@ def _places(client: Client, wish: Wish) -> list[TopicPartition]:
 
 
 def _starts(client: Client, wish: Wish, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    if wish.tail is not None:
-        return _tail(client, places, wish.tail)
     word = wish.start or ("latest" if wish.follow and wish.group is None else "earliest")
     starts = find_offsets(client, places, parse_when(word, _now_ms()))
     if wish.group is not None and wish.start is None:
@@ -121,18 +133,15 @@ def _starts(client: Client, wish: Wish, places: list[TopicPartition]) -> dict[To
     return starts
 
 
-def _tail(client: Client, places: list[TopicPartition], count: int) -> dict[TopicPartition, int]:
-    """`count` messages in all: those of each partition's end, in equal shares as far as they go."""
-    bounds = client.bounds(dict.fromkeys(place.topic for place in places))
-    left, starts = count, {}
-    by_size = sorted(places, key=lambda place: bounds[place][1] - bounds[place][0])
-    for done, place in enumerate(by_size):
-        first, end = bounds[place]
-        share = -(-left // (len(by_size) - done))
-        taken = min(share, end - first)
-        starts[place] = end - taken
-        left -= taken
-    return starts
+def _ends(client: Client, wish: Wish, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    return find_offsets(client, places, parse_when(wish.until or "latest", _now_ms()))
+
+
+def _bounds(
+    client: Client, wish: Wish, places: list[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    firsts = find_offsets(client, places, parse_when("earliest", _now_ms()))
+    return {place: (firsts[place], end) for place, end in _ends(client, wish, places).items()}
 
 
 def _require_alone(client: Client, group: str) -> None:
@@ -148,11 +157,17 @@ def _require_alone(client: Client, group: str) -> None:
         raise GroupNotEmpty(f"group {group!r} has {busy}; this command reads for a group alone")
 
 
-def _print_all(client: Client, reader: Reader, show: Any, wish: Wish) -> None:
+def _print_all(
+    client: Client,
+    reader: Reader,
+    records: Iterable[tuple[TopicPartition, Record]],
+    show: Any,
+    wish: Wish,
+) -> None:
     out = sys.stdout.buffer
     count, next_commit_s = 0, time.monotonic() + COMMIT_EVERY_S
     try:
-        for place, record in reader.records():
+        for place, record in records:
             out.write(show(place.topic, place.partition, record))
             count += 1
             if wish.follow or wish.limit is not None:

@@ -7,7 +7,16 @@ import click
 from mainstem.cli.door import Door, door_options
 from mainstem.cli.formats import time_text
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, human_bytes, json_option, yes_option
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    human_bytes,
+    json_option,
+    listed,
+    yes_option,
+)
 
 
 @click.group(
@@ -45,8 +54,8 @@ def ls(limit: int, namespace: str | None, as_json: bool, door: Door) -> None:
 @door_options
 def cancel(ids: tuple[int, ...], yes: bool, as_json: bool, door: Door) -> None:
     """Drop messages before they are published."""
+    confirm(f"drop {listed('message', ids)} for good", yes=yes)
     for id in ids:
-        confirm(f"Drop message {id}? It will never be published.", yes=yes)
         fact = door.delete("/admin/delays", id=id)
         if as_json:
             emit_record(fact, as_json=True)

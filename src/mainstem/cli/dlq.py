@@ -122,7 +122,7 @@ def redrive(queue: str, ids: tuple[str, ...], yes: bool, as_json: bool, door: Do
     """
     dry_run = asked["dry_run"]
     if asked["body"] is not None and not ids and not dry_run:
-        confirm("Give every message the same body?", yes=yes)
+        confirm("give every message the same body", yes=yes)
     asked["set_headers"] = json_pairs(asked.pop("set_header"), "--set-header")
     asked["drop_headers"] = list(asked.pop("drop_header"))
     rows = door.post_rows("/admin/redrive", queue=queue, ids=list(ids) or None, **asked)

@@ -73,8 +73,9 @@ def examine(config: Config) -> Iterator[Finding]:
     yield check_checksum()
     yield from check_data_folder(config.server.data, needed_bytes(config))
     yield check_open_files(config.server.max_connections)
+    server = folder_holder(config.server.data)
     for name, endpoint in config.listeners().items():
-        yield check_port(name, endpoint, listen_flags(config, name))
+        yield check_port(name, endpoint, listen_flags(config, name), server)
 
 
 def needed_bytes(config: Config) -> int:
@@ -202,7 +203,8 @@ def check_open_files(max_connections: int) -> Finding:
     return Finding("open files", "ok", found)
 
 
-def check_port(name: str, endpoint: Endpoint, flags: str) -> Finding:
+def check_port(name: str, endpoint: Endpoint, flags: str, server: str | None = None) -> Finding:
+    """`server`: the process that serves the data folder, and may hold its own ports."""
     check = f"port {name}"
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -211,6 +213,8 @@ def check_port(name: str, endpoint: Endpoint, flags: str) -> Finding:
             probe.bind((endpoint.host, endpoint.port))
         except OSError as error:
             holder = port_holder(endpoint.port)
+            if holder and server and holder.endswith(f"(process {server})"):
+                return Finding(check, "ok", f"{endpoint} is served by process {server}")
             why = f"{endpoint} is held by {holder}" if holder else f"{endpoint}: {error.strerror or error}"
             return Finding(check, "fail", why, f"choose another with {flags}")
     return Finding(check, "ok", f"{endpoint} is free")

@@ -8,7 +8,7 @@ import click
 
 from mainstem.cli.door import Door, door_options, namespace_option
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, yes_option
+from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, listed, yes_option
 from mainstem.cli.values import json_pairs
 
 KINDS = ("direct", "fanout", "topic", "headers", "x-consistent-hash", "x-local-random", "x-delayed-message")
@@ -97,8 +97,8 @@ def delete(
     names: tuple[str, ...], if_unused: bool, namespace: str, yes: bool, as_json: bool, door: Door
 ) -> None:
     """Delete exchanges, and all bindings from them and to them."""
+    confirm(f"delete {listed('exchange', names)} with all bindings", yes=yes)
     for name in names:
-        confirm(f"Delete exchange {name!r} with its bindings?", yes=yes)
         fact = door.delete("/admin/exchanges", namespace=namespace, name=name, if_unused=if_unused)
         if as_json:
             emit_record(fact, as_json=True)

@@ -15,6 +15,7 @@ from mainstem.cli.output import (
     emit_record,
     emit_rows,
     json_option,
+    listed,
     plural,
     remark,
     yes_option,
@@ -181,7 +182,7 @@ def seek(
         remark(f"Nothing was changed.{hint}")
         return
     _require_empty(client, name)
-    confirm(f"Move group {name!r} so?", yes=yes)
+    confirm(f"move group {name!r} as shown", yes=yes)
     _move(client, name, is_share, targets)
     remark(f"Moved group {name!r}.")
 
@@ -197,8 +198,8 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
 
     for name in names:
         _find(client, name)
+    confirm(f"delete {listed('group', names)} and forget what was read", yes=yes)
     for name in names:
-        confirm(f"Delete group {name!r} and forget how far it has read?", yes=yes)
         delete_group(client, name)
         if as_json:
             emit_record({"group": name, "deleted": True}, as_json=True)
@@ -275,13 +276,13 @@ def _move(client: Client, name: str, is_share: bool, targets: Mapping[TopicParti
 
 
 def _lag(client: Client, name: str, is_share: bool) -> dict[TopicPartition, tuple[int, int, int]]:
-    """(read so far, end, lag) where the topic still exists."""
+    """(read so far, end, lag) where the topic still exists. What was trimmed is nobody's lag."""
     read = _read(client, name, is_share)
     known = client.cluster({place.topic for place in read}).topics
     there = {topic.name for topic in known.values() if not topic.error_code}
     bounds = client.bounds(sorted(there))
     return {
-        place: (at, bounds[place][1], bounds[place][1] - at if left is None else left)
+        place: (at, bounds[place][1], bounds[place][1] - max(at, bounds[place][0]) if left is None else left)
         for place, (at, left) in read.items()
         if place in bounds
     }

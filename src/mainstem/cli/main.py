@@ -63,9 +63,9 @@ class WrongRequest(click.ClickException):
 
 # Besides what makes no sense: a name that nobody has, a folder or port that somebody else has.
 _WRONG = (InvalidRequest, UnknownTopic, GroupNotFound, ResourceNotFound, DataFolderLocked)
-# A broker's way of saying so: unknown topic or partition, invalid topic, partitions, config or request, group
-# not found, resource not found.
-_WRONG_CODES = frozenset({3, 17, 37, 40, 42, 69, 91})
+# A broker's way of saying so: unknown topic or partition, invalid topic, group, partitions, config or
+# request, group not found, resource not found.
+_WRONG_CODES = frozenset({3, 17, 24, 37, 40, 42, 69, 91})
 
 
 def is_wrong_request(error: MainstemError) -> bool:

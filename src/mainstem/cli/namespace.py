@@ -53,7 +53,7 @@ def create(names: tuple[str, ...], as_json: bool, door: Door) -> None:
 @door_options
 def delete(name: str, yes: bool, as_json: bool, door: Door) -> None:
     """Delete a namespace with all that is in it."""
-    confirm(f"Delete namespace {name!r} with all its queues and messages?", yes=yes)
+    confirm(f"delete namespace {name!r} with all its queues and messages", yes=yes)
     fact = door.delete("/admin/namespaces", name=name)
     if as_json:
         emit_record(fact, as_json=True)

@@ -15,10 +15,13 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from mainstem.model.errors import InvalidRequest
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 F = TypeVar("F", bound=Callable[..., Any])
+NO_WAY_BACK = "They cannot be brought back."
 UNBOUNDED_WIDTH = 10_000  # a pipe has no width: never cut a cell there
 
 
@@ -79,13 +82,13 @@ def remark(text: str) -> None:
     click.echo(text, err=True)
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Before something that cannot be undone. Without a terminal, `--yes` must say it."""
+def confirm(deed: str, note: str = "", *, yes: bool) -> None:
+    """Before a deed ("delete topic 'a'") that cannot be undone. Without a terminal, `--yes` must say it."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Nobody can be asked here: add --yes.")
-    click.confirm(question, abort=True, err=True)
+        raise InvalidRequest(f"refused: this would {deed}; add --yes")
+    click.confirm(f"{deed[0].upper()}{deed[1:]}?{f' {note}' if note else ''}", abort=True, err=True)
 
 
 @contextlib.contextmanager
@@ -114,6 +117,11 @@ def printable(text: str) -> str:
 
 def plural(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def listed(what: str, names: Sequence[object]) -> str:
+    """`topic 'a'`, `topics 'a', 'b'`."""
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
 
 
 def human_bytes(count: float) -> str:

@@ -78,7 +78,7 @@ def command(
     rows = backfill.rows_between(pipeline, fill)
     remark(f"{pipeline.name}: {plural(rows, 'record')} to read.")
     if not suffix:
-        confirm("Results may then be there twice. Go on?", yes=yes)
+        confirm("write results that may be there already", yes=yes)
     with Book(settings, wall_ms) as book, _bars() as bars:
         teller = _Teller(book, first_status(pipeline, master, "", "backfill"))
         tasks = {"": bars.add_task("starting Spark", total=None)}

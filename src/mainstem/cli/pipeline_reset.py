@@ -70,7 +70,7 @@ def command(
     if written:
         remark(f"What is there stays, and will be written again: {', '.join(dict.fromkeys(written))}.")
         remark("Delete the folders before the next run; delete the topics if rows must not be there twice.")
-    confirm(f"Forget how far {pipeline.name}{' ' + part if part else ''} is ({place})?", yes=yes)
+    confirm(f"forget how far {pipeline.name}{' ' + part if part else ''} is ({place})", yes=yes)
     shutil.rmtree(folder)
     click.echo(f"{pipeline.name}: the next run begins anew.")
 

@@ -89,7 +89,7 @@ def set_policy(
 @door_options
 def delete(name: str, namespace: str, yes: bool, as_json: bool, door: Door) -> None:
     """Delete a policy: queues have their own options again."""
-    confirm(f"Delete policy {name!r}?", yes=yes)
+    confirm(f"delete policy {name!r}", yes=yes)
     fact = door.delete("/admin/policies", namespace=namespace, name=name)
     if as_json:
         emit_record(fact, as_json=True)

@@ -17,15 +17,17 @@ import click
 
 from mainstem.cli.connect import client_options, find_topic, pairs
 from mainstem.cli.groups import examples
-from mainstem.cli.output import emit_record, json_option, remark
+from mainstem.cli.output import emit_record, json_option, plural, remark
 from mainstem.model.compression import CODEC_NAMES
-from mainstem.model.errors import InvalidRecord, InvalidRequest
+from mainstem.model.errors import BrokerRefused, InvalidRecord, InvalidRequest, UnknownTopic
 from mainstem.model.records import Headers, Record
 
 if TYPE_CHECKING:
     from mainstem.client import Client, TopicPartition
+    from mainstem.client.producing import Producer
 
 CODECS = {name: codec for codec, name in CODEC_NAMES.items()}
+UNKNOWN_TOPIC, INVALID_TOPIC = 3, 17
 READ_BYTES = 1 << 20
 JSON_FIELDS = ("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp_ms")
 # What `consume --format json` prints and produce has no use for.
@@ -45,6 +47,7 @@ class Wish:
     input_format: str
     tombstones: bool
     acks: str
+    keep_partitions: bool
 
 
 @click.command(
@@ -54,6 +57,7 @@ class Wish:
         "mainstem produce orders orders.txt -K :                # lines like c-0042:espresso",
         'echo \'{"key": "a", "value": "b"}\' | mainstem produce orders --input json',
         "mainstem consume orders --json | mainstem produce copy --input json",
+        "mainstem consume orders --json | mainstem produce copy --input json --keep-partitions",
         "mainstem produce pictures cat.jpg --input file --compression zstd",
     ),
 )
@@ -83,16 +87,18 @@ class Wish:
 @click.option(
     "--tombstones", is_flag=True, help="An empty value is none at all: on compacted topics, a delete."
 )
+@click.option(
+    "--keep-partitions",
+    is_flag=True,
+    help="Send each JSON object to the partition it names; all are read first.",
+)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", help="What to wait for.")
 @json_option
 @client_options
 def command(files: tuple[str, ...], as_json: bool, client: Client, **wish: Any) -> None:
     """Send messages to TOPIC, from FILES or from standard input until it ends."""
-    from mainstem.client.producing import Producer
-
     wanted = Wish(**wish)
-    if wanted.key is not None and wanted.key_separator is not None:
-        raise click.UsageError("--key and --key-separator contradict each other.")
+    _check(wanted)
     counts: dict[int, int] = {}
 
     def sent(place: TopicPartition, _offset: int, count: int) -> None:
@@ -106,15 +112,9 @@ def command(files: tuple[str, ...], as_json: bool, client: Client, **wish: Any) 
             )
     producer: Producer | None = None
     try:
-        for burst in _bursts(files, wanted):
+        for burst in _kept(client, files, wanted) if wanted.keep_partitions else _bursts(files, wanted):
             # Not before there is something to send: it makes the topic.
-            producer = producer or Producer(
-                client,
-                wanted.topic,
-                codec=CODECS[wanted.compression],
-                acks={"all": -1, "1": 1, "0": 0}[wanted.acks],
-                sent=sent,
-            )
+            producer = producer or _producer(client, wanted, sent)
             for record, partition in burst:
                 producer.add(record, partition)
             producer.flush()
@@ -126,6 +126,59 @@ def command(files: tuple[str, ...], as_json: bool, client: Client, **wish: Any) 
         emit_record({"topic": wanted.topic, "sent": total, "partitions": counts}, as_json=True)
     else:
         remark(f"{total:,} sent to {wanted.topic}")
+
+
+def _check(wish: Wish) -> None:
+    if wish.key is not None and wish.key_separator is not None:
+        raise click.UsageError("--key and --key-separator contradict each other.")
+    if wish.keep_partitions and wish.input_format != "json":
+        raise click.UsageError("--keep-partitions is for --input json.")
+    if wish.keep_partitions and wish.partition is not None:
+        raise click.UsageError("--keep-partitions and --partition contradict each other.")
+
+
+def _producer(client: Client, wish: Wish, sent: Callable[[TopicPartition, int, int], None]) -> Producer:
+    """Makes the topic if it is not there."""
+    from mainstem.client.admin import create_topic
+    from mainstem.client.producing import Producer
+
+    is_new = client.cluster([wish.topic]).topics[wish.topic].error_code == UNKNOWN_TOPIC
+    try:
+        made = Producer(
+            client,
+            wish.topic,
+            codec=CODECS[wish.compression],
+            acks={"all": -1, "1": 1, "0": 0}[wish.acks],
+            sent=sent,
+        )
+    except BrokerRefused as refused:
+        if refused.code == INVALID_TOPIC:
+            create_topic(client, wish.topic, dry_run=True)  # refused as well, and says why
+        raise
+    if is_new:
+        remark(f"made topic {wish.topic}")
+    return made
+
+
+def _kept(client: Client, files: tuple[str, ...], wish: Wish) -> Iterator[Burst]:
+    """All messages, once it is sure that the topic has the partitions they name."""
+    every = [one for burst in _bursts(files, wish) for one in burst]
+    named = [partition for _, partition in every if partition is not None]
+    if named and min(named) < 0:
+        raise InvalidRequest(f"there is no partition {min(named)}")
+    needed = max(named, default=-1) + 1
+    topic = client.cluster([wish.topic]).topics[wish.topic]
+    if topic.error_code == UNKNOWN_TOPIC and needed:
+        raise UnknownTopic(
+            f"there is no topic {wish.topic!r}: mainstem topic create {wish.topic} -p {needed}"
+        )
+    if not topic.error_code and needed > len(topic.partitions):
+        raise InvalidRequest(
+            f"topic {wish.topic!r} has {plural(len(topic.partitions), 'partition')}, "
+            f"and a message is for partition {needed - 1}: mainstem topic alter {wish.topic} -p {needed}"
+        )
+    if every:
+        yield iter(every)
 
 
 Burst = Iterator[tuple[Record, int | None]]
@@ -191,7 +244,7 @@ def _record_maker(wish: Wish) -> Callable[[bytes, int], tuple[Record, int | None
         record, partition = record_of_json(line, number, _now_ms())
         own_key = record.key if record.key is not None else key
         made = Record(0, record.timestamp_ms, own_key, record.value, (*record.headers, *headers))
-        return made, partition if wish.partition is None else wish.partition
+        return made, partition if wish.keep_partitions else wish.partition
 
     return from_json if wish.input_format == "json" else from_line
 

@@ -10,12 +10,14 @@ from mainstem.cli.door import Door, door_options, namespace_option
 from mainstem.cli.groups import Commands, examples
 from mainstem.cli.letters import choice_options, emit_letters
 from mainstem.cli.output import (
+    NO_WAY_BACK,
     Column,
     confirm,
     emit_record,
     emit_rows,
     human_bytes,
     json_option,
+    listed,
     plural,
     yes_option,
 )
@@ -139,11 +141,9 @@ def delete(
     door: Door,
 ) -> None:
     """Delete queues with everything in them."""
+    count = sum(_ready(door, namespace, name) for name in names)
+    confirm(f"delete {listed('queue', names)} with {plural(count, 'message')}", NO_WAY_BACK, yes=yes)
     for name in names:
-        count = _ready(door, namespace, name)
-        confirm(
-            f"Delete queue {name!r} with {plural(count, 'message')}? They cannot be brought back.", yes=yes
-        )
         fact = door.delete(
             "/admin/queues", namespace=namespace, name=name, if_empty=if_empty, if_unused=if_unused
         )
@@ -161,9 +161,9 @@ def delete(
 @door_options
 def purge(names: tuple[str, ...], namespace: str, yes: bool, as_json: bool, door: Door) -> None:
     """Drop all messages of queues, but for those that consumers hold."""
+    count = sum(_ready(door, namespace, name) for name in names)
+    confirm(f"drop {plural(count, 'message')} of {listed('queue', names)}", NO_WAY_BACK, yes=yes)
     for name in names:
-        count = _ready(door, namespace, name)
-        confirm(f"Drop {plural(count, 'message')} of queue {name!r}? They cannot be brought back.", yes=yes)
         fact = door.post("/admin/queues/purge", namespace=namespace, name=name)
         if as_json:
             emit_record(fact, as_json=True)

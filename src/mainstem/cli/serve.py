@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -31,6 +31,9 @@ def command(config: Config) -> None:
     start_logging(config.log.level, config.log.format, sys.stderr)
 
     def started(app: App) -> None:
+        if config.log.format == "json":
+            log_started(config, app.listening)
+            return
         click.echo(f"Mainstem is ready. Data: {config.server.data.resolve()}", err=True)
         for name, where in app.listening.items():
             click.echo(f"  {name:<10} {where}", err=True)
@@ -43,6 +46,17 @@ def command(config: Config) -> None:
         click.echo("Stop it with Ctrl-C.", err=True)
 
     asyncio.run(serve(config, started))
+
+
+def log_started(config: Config, listening: Mapping[str, object]) -> None:
+    """What people read on the screen, for who reads the log by machine: nothing else is written there."""
+    from mainstem.model.logs import get_log
+
+    events = get_log(__name__)
+    where = {name: str(endpoint) for name, endpoint in listening.items()}
+    events.event("Mainstem is ready", data=str(config.server.data.resolve()), listen=where)
+    if config.topics.durability == "os":
+        events.warning("a power cut may take acknowledged messages", setting="topics.durability = os")
 
 
 def unheard(listening: Iterable[str]) -> list[str]:

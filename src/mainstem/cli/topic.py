@@ -12,11 +12,13 @@ import click
 from mainstem.cli.connect import client_options, find_topic, pairs
 from mainstem.cli.groups import Commands, examples
 from mainstem.cli.output import (
+    NO_WAY_BACK,
     Column,
     confirm,
     emit_record,
     emit_rows,
     json_option,
+    listed,
     plural,
     remark,
     yes_option,
@@ -25,9 +27,12 @@ from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import BrokerRefused, InvalidRequest
 
 if TYPE_CHECKING:
-    from mainstem.client import Client
+    from collections.abc import Mapping
 
-TOPIC_EXISTS = 36
+    from mainstem.client import Client
+    from mainstem.client.admin import ConfigValue
+
+NOT_AUTHORIZED, TOPIC_EXISTS = 29, 36
 NUMBER = "{:,}".format
 
 
@@ -100,6 +105,7 @@ def create(
     from mainstem.client.admin import BROKER_DEFAULT, create_topic
 
     values = pairs(configs, "--config")
+    any_made = False
     for name in names:
         made = True
         count = partitions or BROKER_DEFAULT
@@ -109,12 +115,17 @@ def create(
             if not if_missing or refused.code != TOPIC_EXISTS:
                 raise
             made, count = False, len(client.topic(name).partitions)
+        any_made |= made
         fact = {"topic": name, "partitions": count, "created": made and not dry_run}
         if as_json:
             emit_record(fact, as_json=True)
         else:
             done = "would be created" if dry_run else "created" if made else "exists"
             click.echo(f"{name}: {done}, {plural(count, 'partition')}")
+        if partitions and partitions != count and not made:
+            more = f" To add some: mainstem topic alter {name} -p {partitions}" if partitions > count else ""
+            remark(f"{name} has {plural(count, 'partition')}, not {partitions:,}.{more}")
+    _remark_durability(values if any_made else {})
 
 
 @command.command(
@@ -126,13 +137,10 @@ def create(
 @client_options
 def describe(name: str, all_configs: bool, as_json: bool, client: Client) -> None:
     """Show a topic: its partitions and what is set for it."""
-    from mainstem.client import admin
-
     topic = find_topic(client, name)
     bounds = client.bounds([name])
-    configs = [
-        one for one in admin.configs_of(client, admin.TOPIC, name) if all_configs or one.source == "topic"
-    ]
+    told = _configs(client, name)
+    configs = [one for one in told or () if all_configs or one.source == "topic"]
     partitions = [
         {
             "partition": place.partition,
@@ -151,7 +159,8 @@ def describe(name: str, all_configs: bool, as_json: bool, client: Client) -> Non
     }
     if as_json:
         settings = [{"name": one.name, "value": one.value, "source": one.source} for one in configs]
-        emit_record({**facts, "partitions": partitions, "configs": settings}, as_json=True)
+        shown = None if told is None else settings
+        emit_record({**facts, "partitions": partitions, "configs": shown}, as_json=True)
         return
     emit_record(
         {**facts, "messages": NUMBER(facts["messages"]), "partitions": len(partitions)}, as_json=False
@@ -198,14 +207,18 @@ def alter(
     if partitions:
         admin.add_partitions(client, name, partitions)
     topic = client.topic(name)
-    own = {
-        one.name: one.value for one in admin.configs_of(client, admin.TOPIC, name) if one.source == "topic"
-    }
+    told = _configs(client, name)
+    own = None if told is None else {one.name: one.value for one in told if one.source == "topic"}
     if as_json:
-        emit_record({"topic": name, "partitions": len(topic.partitions), "configs": own}, as_json=True)
-        return
-    shown = ", ".join(f"{key}={value}" for key, value in own.items()) or "no configs of its own"
-    click.echo(f"{name}: {plural(len(topic.partitions), 'partition')}, {shown}")
+        fact = {"topic": name, "partitions": len(topic.partitions), "configs": own, "unset": list(unset)}
+        emit_record(fact, as_json=True)
+    else:
+        facts = [plural(len(topic.partitions), "partition")]
+        facts += [f"{key}={value}" for key, value in (own or {}).items()]
+        facts += [] if own or told is None else ["no configs of its own"]
+        facts += [f"{key} is unset" for key in unset]
+        click.echo(f"{name}: {', '.join(facts)}")
+    _remark_durability(pairs(values, "--set"))
 
 
 @command.command(
@@ -248,7 +261,7 @@ def trim(
     if dry_run or not total:
         remark("Nothing was changed.")
         return
-    confirm(f"Delete {plural(total, 'message')} of topic {name!r}? They cannot be brought back.", yes=yes)
+    confirm(f"delete {plural(total, 'message')} of topic {name!r}", NO_WAY_BACK, yes=yes)
     delete_records(client, targets)
     remark(f"Deleted {plural(total, 'message')}.")
 
@@ -262,16 +275,34 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
     """Delete topics with everything in them."""
     from mainstem.client.admin import delete_topic
 
-    for name in names:
+    counts = dict.fromkeys(names, 0)
+    for name in counts:
         find_topic(client, name)
-    bounds = client.bounds(names)
-    for name in names:
-        count = sum(end - first for place, (first, end) in bounds.items() if place.topic == name)
-        confirm(
-            f"Delete topic {name!r} with {plural(count, 'message')}? They cannot be brought back.", yes=yes
-        )
+    for place, (first, end) in client.bounds(counts).items():
+        counts[place.topic] += end - first
+    total = plural(sum(counts.values()), "message")
+    confirm(f"delete {listed('topic', list(counts))} with {total}", NO_WAY_BACK, yes=yes)
+    for name, count in counts.items():
         delete_topic(client, name)
         if as_json:
             emit_record({"topic": name, "messages": count, "deleted": True}, as_json=True)
         else:
             click.echo(f"{name}: deleted")
+
+
+def _configs(client: Client, name: str) -> list[ConfigValue] | None:
+    """None, with a remark, for who may see the topic but not its configs."""
+    from mainstem.client import admin
+
+    try:
+        return admin.configs_of(client, admin.TOPIC, name)
+    except BrokerRefused as refused:
+        if refused.code != NOT_AUTHORIZED:
+            raise
+        remark(f"You may not see the configs of {name}: that needs the right describe-configs.")
+        return None
+
+
+def _remark_durability(values: Mapping[str, str]) -> None:
+    if values.get("durability") == "os":
+        remark("durability=os: messages are acknowledged before they are on disk; a power cut may take them.")

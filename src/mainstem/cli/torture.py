@@ -46,8 +46,8 @@ def _seconds(context: click.Context, option: click.Parameter, text: str | None) 
         return None
     try:
         return duration_ms(1).parse(f"{text}s" if text.isdigit() else text) / 1000
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    except ValueError:
+        raise click.BadParameter('must be seconds above 0, or a time like "10m" or "2h"') from None
 
 
 def _crash_options(command: F) -> F:
@@ -181,19 +181,18 @@ def _tell(progress: Progress, folder: Path, as_json: bool) -> None:
 
     emit_rows(rows(progress), COLUMNS, as_json=as_json)
     strikes = sum(progress.strikes.values())
-    emit_record(
-        {
-            "verdict": "nothing was lost" if progress.is_good else "NOT GOOD",
-            "seed": progress.seed,
-            "strikes": counts(progress.strikes),
-            "struck into": counts(progress.aims),
-            "acknowledged": progress.acked,
-            "slowest start": f"{progress.slowest_start_s:.2f} s",
-            # No failure in n tries bounds its chance at 3/n, with 95 % confidence.
-            "chance of a loss per strike": f"below {min(3 / strikes, 1):.1%}" if strikes else "unknown",
-        },
-        as_json=as_json,
-    )
+    facts: dict[str, object] = {
+        "verdict": "nothing was lost" if progress.is_good else "NOT GOOD",
+        "seed": progress.seed,
+        "strikes": counts(progress.strikes),
+        "struck into": counts(progress.aims),
+        "acknowledged": progress.acked,
+        "slowest start": f"{progress.slowest_start_s:.2f} s",
+    }
+    if progress.is_good and strikes > 3:
+        # No failure in n tries bounds its chance at 3/n, with 95 % confidence.
+        facts["chance of a loss per strike"] = f"below {3 / strikes:.1%}"
+    emit_record(facts, as_json=as_json)
     if progress.is_good:
         return
     _tell_findings(progress.crash, progress.verdict.findings(), folder)

@@ -103,7 +103,7 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None
     from mainstem.client.access import remove_user
 
     held = {name: _must_exist(client, name) for name in names}
-    confirm(f"Remove {', '.join(names)}?", yes=yes)
+    confirm(f"remove {plural(len(names), 'user')}: {', '.join(names)}", yes=yes)
     for name, mechanisms in held.items():
         remove_user(client, name, mechanisms)
         rules = _rules_of(client, name)

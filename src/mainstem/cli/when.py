@@ -3,7 +3,7 @@
 earliest, latest         the first message; the end
 1234                     that offset
 +100, -100               from where the group (or the end) is
-10m ago, 2h ago, 3d ago  the first message since then
+10m ago, 2h ago, 3d ago  the first message since then; also 10m, 10 minutes ago
 2031-05-04T12:00         the first message since then, local time unless it says otherwise
 """
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mainstem.client import Client, TopicPartition
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*ago")
+_WORDS = {"second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d", "week": "w"}
+_AGO = re.compile(rf"(\d+(?:\.\d+)?)\s*(?:({'|'.join(_UNITS_MS)})|({'|'.join(_WORDS)})s?)(?:\s*ago)?")
 HELP = "earliest, latest, an offset, +N or -N, '10m ago', or a time like 2031-05-04T12:00"
 
 
@@ -44,7 +45,8 @@ def parse_when(text: str, now_ms: int) -> When:
     if re.fullmatch(r"\d+", word):
         return When(offset=int(word))
     if found := _AGO.fullmatch(word):
-        return When(time_ms=now_ms - round(float(found[1]) * _UNITS_MS[found[2]]))
+        unit = found[2] or _WORDS[found[3]]
+        return When(time_ms=now_ms - round(float(found[1]) * _UNITS_MS[unit]))
     try:
         return When(time_ms=round(datetime.fromisoformat(text.strip()).timestamp() * 1000))
     except (ValueError, OverflowError):

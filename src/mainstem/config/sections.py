@@ -136,7 +136,9 @@ class Topics:
         duration_ms(0), 0, "How long a message is safe from compaction (min.compaction.lag.ms)."
     )
     max_compaction_lag_ms: int = setting(
-        duration_ms(1), INT64_MAX, "When a message must have been compacted (max.compaction.lag.ms)."
+        duration_ms(1),
+        INT64_MAX,
+        "Taken and told back only (max.compaction.lag.ms): see `merge.min_dirty_ratio_percent`.",
     )
     segment_bytes: int = setting(
         size_bytes(MIB, INT32_MAX),
@@ -217,7 +219,10 @@ class Merge:
         duration_ms(100), 5 * MINUTE_MS, "How often expired messages are looked for."
     )
     min_dirty_ratio_percent: int = setting(
-        integer(0, 100), 50, "Share of a compacted topic that must be new before it is compacted again."
+        integer(0, 100),
+        50,
+        "Share of all compacted topics together that must be new before they are compacted again. "
+        "A topic's own min.cleanable.dirty.ratio is taken and told back only.",
     )
 
 

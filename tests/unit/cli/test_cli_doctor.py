@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from mainstem.cli import doctor
 from mainstem.cli.main import cli
 from mainstem.config import Endpoint
+from mainstem.kernel.log.disk import OsDisk
 from mainstem.observe.ports import port_holder
 
 
@@ -37,6 +38,19 @@ def test_a_busy_port_fails_and_names_who_holds_it():
         assert f"(process {os.getpid()})" in finding.found
         assert "--listen kafka=" in finding.advice
     assert doctor.check_port("kafka", Endpoint("127.0.0.1", port), "").state == "ok"
+
+
+def test_ports_of_the_broker_that_serves_the_folder_are_fine(tmp_path):
+    lock = OsDisk().lock(str(tmp_path / "LOCK"))
+    busy, port = listening()
+    with busy:
+        words = ["doctor", "--json", "--data", str(tmp_path), "--listen", f"kafka=127.0.0.1:{port}"]
+        result = CliRunner().invoke(cli, words)
+    del lock
+    checks = {line["check"]: line for line in map(json.loads, result.output.splitlines())}
+    assert checks["port kafka"]["state"] == "ok"
+    assert checks["port kafka"]["found"] == f"127.0.0.1:{port} is served by process {os.getpid()}"
+    assert result.exit_code == 0
 
 
 def test_doctor_exits_with_1_when_something_fails(tmp_path):

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from mainstem import __version__
 from mainstem.cli import main as main_module
+from mainstem.cli.acl import WORDS
 from mainstem.cli.main import COMMANDS, cli
 from mainstem.model.errors import (
     BrokerRefused,
@@ -86,6 +87,8 @@ def test_help_loads_neither_settings_nor_rich():
         (["serve", "--listen", "kafka=127.0.0.1:70000"], "there is no port 70000"),
         (["serve", "--listen", "kafka=[::1]:1", "--listen", "http=[::1]:1"], "cannot both have [::1]:1"),
         (["zzz"], "There are: "),
+        (["torture", "--for", "banana"], "must be seconds above 0, or a time like"),
+        (["acl", "add", "alice", "raed", "--topic", "x"], "Did you mean read?"),
         (["config", "show", "--origni"], "--origin"),
         (["config", "show", "--set", "server.node_id"], "must be SECTION.KEY=VALUE"),
         (["config", "show", "--set", "server.nod_id=1"], "did you mean server.node_id?"),
@@ -105,6 +108,7 @@ def test_a_slip_is_told_with_the_nearest_right_word_and_exit_code_2(words, said)
         (GroupNotFound("there is no group 'a'"), 2),
         (DataFolderLocked("d is in use by process 1"), 2),
         (BrokerRefused(40, "INVALID_CONFIG", "a"), 2),
+        (BrokerRefused(24, "INVALID_GROUP_ID", "a"), 2),
         (BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a"), 1),
         (CorruptFile("j/1", 5, "bad crc"), 1),
         (ConnectionRefusedError(111, "refused"), 1),
@@ -143,3 +147,8 @@ def test_a_refusal_names_what_was_asked_for_once():
         str(BrokerRefused(36, "X", "topic 'a'", "Topic 'a' already exists.")) == "Topic 'a' already exists."
     )
     assert str(BrokerRefused(36, "TOPIC_ALREADY_EXISTS", "a")) == "a: topic already exists"
+
+
+def test_help_names_every_operation():
+    told = "".join(CliRunner().invoke(cli, ["acl", "add", "--help"]).output.split())  # lines end anywhere
+    assert [word for word in WORDS if word not in told] == []

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 
-import click
 import pytest
 
 from mainstem.cli.output import (
@@ -12,9 +11,11 @@ from mainstem.cli.output import (
     emit_rows,
     human_bytes,
     human_ms,
+    listed,
     printable,
     progress,
 )
+from mainstem.model.errors import InvalidRequest
 
 ROWS = [{"name": "orders", "size": 2048, "hidden": True}, {"name": "[bold]x" + "y" * 200, "size": 5}]
 COLUMNS = [Column("name", "topic"), Column("size", "size", "right", human_bytes)]
@@ -54,9 +55,18 @@ def test_a_message_cannot_drive_the_terminal():
 
 def test_without_a_terminal_only_yes_confirms(monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    confirm("Delete orders?", yes=True)
-    with pytest.raises(click.UsageError, match="--yes"):
-        confirm("Delete orders?", yes=False)
+    confirm("delete orders", yes=True)
+    with pytest.raises(InvalidRequest, match="^refused: this would delete orders; add --yes$"):
+        confirm("delete orders", yes=False)
+
+
+def test_at_a_terminal_the_deed_is_a_question_with_its_note(monkeypatch):
+    asked = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question))
+    confirm("delete topic 'a'", "It is gone then.", yes=False)
+    confirm(f"delete {listed('topic', ['a', 'b'])}", yes=False)
+    assert asked == ["Delete topic 'a'? It is gone then.", "Delete topics 'a', 'b'?"]
 
 
 def test_progress_is_silent_without_a_terminal(capsys):

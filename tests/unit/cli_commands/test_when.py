@@ -22,6 +22,8 @@ PLACE = TopicPartition("t", 0)
         ("1.5h ago", When(time_ms=NOW_MS - 5_400_000)),
         ("250ms ago", When(time_ms=NOW_MS - 250)),
         ("2w ago", When(time_ms=NOW_MS - 1_209_600_000)),
+        ("10m", When(time_ms=NOW_MS - 600_000)),
+        ("10 minutes ago", When(time_ms=NOW_MS - 600_000)),
         ("2023-11-14T22:13:20+00:00", When(time_ms=NOW_MS)),
         ("2023-11-14 23:13:20.500+01:00", When(time_ms=NOW_MS + 500)),
     ],
@@ -30,7 +32,7 @@ def test_places_are_read_as_people_say_them(text, when):
     assert parse_when(text, NOW_MS) == when
 
 
-@pytest.mark.parametrize("text", ["", "soon", "10x ago", "ago", "1.5", "--5", "2023-13-01", "10m"])
+@pytest.mark.parametrize("text", ["", "soon", "10x ago", "ago", "1.5", "--5", "2023-13-01"])
 def test_what_is_no_place_is_refused_with_what_is(text):
     with pytest.raises(InvalidRequest, match="'10m ago'"):
         parse_when(text, NOW_MS)
