@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from raw_kafka import Raw
 
+from mainstem.broker.policy import CONFIGS
 from mainstem.model.records import Record, encode_batch
 from mainstem.testing import Broker
 from mainstem.wire.kafka.apis import SPECS, ApiKey
@@ -121,6 +124,7 @@ def test_validate_only_creates_nothing_and_says_what_would_be(raw):
         (topic("no-copies", 1, 0), 38),
         (topic("bad-config", 1, 1, configs=[config("no.such.config", "1")]), 40),
         (topic("bad-value", 1, 1, configs=[config("retention.ms", "soon")]), 40),
+        (topic("two-insync", 1, 1, configs=[config("min.insync.replicas", "2")]), 40),
         (topic("number-with-blanks", 1, 1, configs=[config("retention.ms", " 1_000 ")]), 40),
         (topic("null-value", 1, 1, configs=[config("retention.ms", None)]), 42),
         (topic("elsewhere", assignments=[CreatableReplicaAssignment(0, [5])]), 39),
@@ -362,6 +366,39 @@ def test_a_bad_change_changes_nothing(raw):
     assert incrementally(raw, "kept", good, validate_only=True) == 0
     assert incrementally(raw, "never-was", good) == 3
     assert (values(raw, "kept")["retention.ms"], values(raw, "kept")["segment.ms"]) == ("5", "604800000")
+
+
+def test_a_second_copy_is_not_promised(raw):
+    create(raw, topic("one-copy"))
+    wish = topic("insync", configs=[config("min.insync.replicas", "2")])
+    assert "there is one copy, on disk before" in create(raw, wish)["insync"].error_message
+    resource = AlterConfigsResource(TOPIC, "one-copy", [AlterableConfig("min.insync.replicas", "3")])
+    (answer,) = raw.ask(ApiKey.ALTER_CONFIGS, 2, resources=[resource]).responses
+    assert (answer.error_code, "there is one copy" in answer.error_message) == (40, True)
+    assert incrementally(raw, "one-copy", ("min.insync.replicas", SET, "2")) == 40
+    assert incrementally(raw, "one-copy", ("min.insync.replicas", SET, "1")) == 0
+    assert values(raw, "one-copy")["min.insync.replicas"] == "1"
+
+
+def test_a_topic_that_was_promised_a_second_copy_long_ago_still_opens(monkeypatch):
+    name = "min.insync.replicas"
+    with Broker() as own:
+        with Raw(own.kafka) as raw, monkeypatch.context() as before:
+            before.setitem(CONFIGS, name, replace(CONFIGS[name], check=str))
+            assert create(raw, topic("long-ago", configs=[config(name, "2")]))["long-ago"].error_code == 0
+        own.restart()
+        with Raw(own.kafka) as raw:
+            assert values(raw, "long-ago")[name] == "2"
+            assert incrementally(raw, "long-ago", ("retention.ms", SET, "5")) == 0
+            assert incrementally(raw, "long-ago", (name, DELETE, None)) == 0
+            assert values(raw, "long-ago")[name] == "1"
+
+
+@pytest.mark.parametrize("name", ["max.compaction.lag.ms", "min.cleanable.dirty.ratio"])
+def test_a_config_that_nothing_follows_says_so(raw, name):
+    create(raw, topic(f"has-{name}", configs=[config(name, "1")]))
+    (entry,) = describe(raw, TOPIC, f"has-{name}", keys=[name], include_documentation=True).configs
+    assert (entry.value, entry.documentation.startswith("Taken and told back only: ")) == ("1", True)
 
 
 def test_a_resource_twice_in_one_request_is_refused(raw):

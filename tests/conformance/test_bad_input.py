@@ -4,6 +4,7 @@ peer, memory within bounds, and a broker that goes on."""
 from __future__ import annotations
 
 import random
+import re
 import struct
 import threading
 import time
@@ -64,14 +65,15 @@ def assert_goes_on(broker) -> None:
         assert produce(other, batch()) == 0
 
 
+def assert_logged(broker, peer: str, word: str) -> None:
+    log = broker._runner.log
+    wanted = re.compile(f"{word}.*peer={re.escape(peer)} ")
+    until(lambda: wanted.search(log.read_text()), f"a line about {peer}")
+
+
 def assert_closed_and_logged(broker, raw, word: str = "connection closed") -> None:
     assert raw.is_closed()
-    peer = raw.peer
-    log = broker._runner.log
-    until(
-        lambda: any(peer in line and word in line for line in log.read_text().splitlines()),
-        f"a line about {peer}",
-    )
+    assert_logged(broker, raw.peer, word)
     assert_goes_on(broker)
 
 
@@ -128,8 +130,22 @@ def test_a_client_id_that_lies_about_its_length_closes_the_connection(broker, ra
 def test_a_truncated_request_that_ends_with_the_connection_is_forgotten(broker):
     for cut in (1, 3, 5, 20):
         with Raw(broker.kafka) as raw:
+            peer = raw.peer
             raw.send(struct.pack(">i", 1000)[:cut] + b"x" * (cut - 4))
+        assert_logged(broker, peer, "connection ended within a request")
     assert_goes_on(broker)
+
+
+def test_a_connection_that_ends_between_requests_is_nobodys_concern(broker):
+    before = len(broker._runner.log.read_text())
+    with Raw(broker.kafka) as raw:
+        peer = raw.peer
+        assert produce(raw, batch()) == 0
+    with Raw(broker.kafka) as raw:
+        later = raw.peer
+        raw.send(b"\0")
+    assert_logged(broker, later, "connection ended within a request")
+    assert f"peer={peer} " not in broker._runner.log.read_text()[before:]
 
 
 # --- bodies --------------------------------------------------------------------------------------
@@ -177,27 +193,40 @@ def test_a_name_that_is_not_utf8_in_a_produce_or_fetch_closes_the_connection(bro
 # --- batches -------------------------------------------------------------------------------------
 
 
-def test_a_batch_with_a_bad_crc_is_corrupt(raw):
+def test_a_batch_with_a_bad_crc_is_corrupt(broker, raw):
     bad = bytearray(batch())
     bad[-1] ^= 1
     assert produce(raw, bytes(bad)) == 2
+    assert_logged(broker, raw.peer, "batch refused")
     assert produce(raw, batch()) == 0
 
 
 @pytest.mark.parametrize("cut", [0, 1, 12, 60, -1])
-def test_a_batch_cut_short_is_refused(raw, cut):
+def test_a_batch_cut_short_is_refused(broker, raw, cut):
     assert produce(raw, batch()[:cut]) in (2, 87)
+    assert_logged(broker, raw.peer, "batch refused")
     assert produce(raw, batch()) == 0
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("version", [3, 7, 9])
-def test_a_message_set_of_old_magic_is_refused_as_such(raw, magic, version):
+def test_a_message_set_of_old_magic_is_refused_as_such(broker, raw, magic, version):
     message = (
         struct.pack(">bb", magic, 0) + (b"\0" * 8 if magic else b"") + struct.pack(">i", -1) + b"\0\0\0\1v"
     )
     old = struct.pack(">qii", 0, len(message) + 4, 0) + message
     assert produce(raw, old, version=version) == 43
+    assert_logged(broker, raw.peer, "batch refused")
+
+
+def test_a_client_that_never_stops_sending_bad_batches_gets_one_line(broker, raw):
+    bad = bytearray(batch())
+    bad[-1] ^= 1
+    for _ in range(200):
+        assert produce(raw, bytes(bad)) == 2
+    assert_logged(broker, raw.peer, "batch refused")
+    log = broker._runner.log.read_text()
+    assert log.count(f"peer={raw.peer} ") < 10
 
 
 def test_a_batch_beyond_the_topics_limit_is_too_large(raw):
@@ -212,6 +241,7 @@ def test_a_decompression_bomb_for_a_compacted_topic_is_refused_within_bounds(bro
         packer = zstandard.ZstdCompressor(write_content_size=with_size)
         block = packer.compress(b"\0" * (256 * MIB))
         assert produce(raw, repacked(batch(), block, codec=4), topic="compacted") in (2, 87)
+    assert_logged(broker, raw.peer, "batch refused")
     assert memory_mib(broker) - before < 300
     assert_goes_on(broker)
 

@@ -120,6 +120,36 @@ def test_what_a_worker_had_when_it_closed_goes_to_another(workers: Workers):
     assert (again.value(), again.delivery_count()) == (b"a", 2)
 
 
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_closing_says_what_became_of_records_and_hears_of_no_error(
+    workers: Workers, mode: str, capfd: pytest.CaptureFixture[str]
+):
+    """It leaves the group first, and closes its session with its last acknowledgements after that."""
+    create_topic(workers.address, workers.topic)
+    publish(workers.address, workers.topic, ["a"])
+    errors: list[Any] = []
+    worker = ShareConsumer(
+        {
+            "bootstrap.servers": workers.address,
+            "group.id": workers.group,
+            "share.acknowledgement.mode": mode,
+            "error_cb": errors.append,
+        }
+    )
+    worker.subscribe([workers.topic])
+    (message,) = some(worker)
+    if mode == "explicit":
+        worker.acknowledge(message)
+    capfd.readouterr()
+    worker.close()
+    assert (errors, capfd.readouterr().err) == ([], "")
+    publish(workers.address, workers.topic, ["b"])
+    after, seen = workers.hire(), set[bytes]()
+    while b"b" not in seen:
+        seen |= {one.value() for one in some(after)}
+    assert (b"a" in seen) == (mode == "implicit")  # which accepts with the next poll, and there was none
+
+
 def test_the_admin_client_does_not_take_it_for_a_consumer_group_and_can_delete_it(workers: Workers):
     create_topic(workers.address, workers.topic)
     publish(workers.address, workers.topic, ["a"])

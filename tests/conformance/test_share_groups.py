@@ -208,12 +208,30 @@ def test_a_member_that_went_on_over_another_connection_keeps_what_it_holds(wire,
     assert first.acknowledge((0, 0, [ACCEPT])) == 0
 
 
-def test_a_member_that_leaves_gives_back_what_it_held(wire, sharers):
+@pytest.mark.parametrize("by_ack", [True, False])
+def test_a_member_that_left_may_still_close_its_session_with_what_it_has_to_say(wire, sharers, by_ack):
+    first, second = sharers(), sharers()
+    wire.produce(first.topic, batch(["a", "b"]))
+    assert len(first.fetch()) == 2
+    assert first.beat(-1).error_code == 0
+    assert second.fetch() == []
+    ack = (0, 0, [ACCEPT])
+    code = first.acknowledge(ack, epoch=-1) if by_ack else first.ask_fetch([ack], epoch=-1).error_code
+    assert code == 0
+    assert second.fetch() == [(1, "b", 2)]
+    assert first.acknowledge(epoch=-1) == SESSION_NOT_FOUND
+
+
+def test_a_member_that_left_gives_back_what_it_held_when_its_connection_goes(wire, address, sharers):
     first, second = sharers(), sharers()
     wire.produce(first.topic, batch(["a"]))
     first.fetch()
-    first.beat(-1)
-    assert second.fetch() == [(0, "a", 2)]
+    with Wire(address) as coordinator:  # clients have a connection of its own for this
+        reading, first.wire = first.wire, coordinator
+        first.beat(-1)
+    assert second.fetch() == []
+    reading.__exit__()
+    assert second.fetch(max_wait_ms=20_000) == [(0, "a", 2)]
 
 
 # --- records -------------------------------------------------------------------------------------

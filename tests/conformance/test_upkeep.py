@@ -107,6 +107,26 @@ def test_a_compacted_topic_keeps_the_last_value_of_each_key(broker):
     assert offsets[-1] == 11_999
 
 
+def test_a_compacted_topic_forgets_a_key_whose_last_value_is_none(broker):
+    create(broker, "people", **{"cleanup.policy": "compact", "delete.retention.ms": "0"})
+    gone, stays = [b"gone-%d" % n for n in range(50)], [b"stays-%d" % n for n in range(50)]
+    rounds = list(itertools.islice(itertools.cycle(gone + stays), 6_000))
+    produce(broker, "people", [(0, key, b"%d" % n * 60) for n, key in enumerate(rounds)])
+    produce(broker, "people", [(0, key, None) for key in gone])
+    last = {key: b"%d" % (5_900 + n) * 60 for n, key in enumerate(gone + stays) if key in stays}
+    more = itertools.count()
+
+    def forgotten():
+        # What was written last is compacted once there is something behind it.
+        produce(broker, "people", [(0, b"busy", b"%d" % next(more) * 300) for _ in range(2_000)])
+        found = {key for _, key, _ in read_all(broker, "people", 0)}
+        assert set(stays) <= found
+        return not found & set(gone)
+
+    wait_until(forgotten, "keys that are gone")
+    assert {key: value for _, key, value in read_all(broker, "people", 0) if key != b"busy"} == last
+
+
 def test_retention_moves_the_start_of_the_log_and_gives_back_the_disk(broker):
     create(broker, "short", **{"retention.bytes": str(1 << 20)})
     produce(broker, "short", [(0, None, b"x" * 1000) for _ in range(8_000)])

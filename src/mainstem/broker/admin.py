@@ -14,7 +14,7 @@ import gc
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from mainstem.broker.broker import Broker
+from mainstem.broker.broker import Broker, tell_created, tell_early
 from mainstem.broker.partition import Partition, Topic
 from mainstem.broker.policy import CONFIGS, check_config
 from mainstem.broker.store import Section
@@ -30,6 +30,7 @@ def create_topic(broker: Broker, made: TopicCreated) -> Done:
     """What `broker.plan_topic` decided, in the same turn of the loop."""
     done = broker.store.commit(Section.TOPICS, made)
     broker.topics.apply(made)
+    tell_created(broker.topics.by_id[made.topic_id])
     if len(broker.topics.by_id) % _FROZEN_TOGETHER == 0:
         # Topics stay: the garbage collector need not walk over a hundred thousand of them again and again.
         gc.freeze()
@@ -76,7 +77,10 @@ def configure_topic(broker: Broker, topic: Topic, configs: Mapping[str, str]) ->
     """Replace the topic's own configs by these, which are checked."""
     changed = TopicConfigured(topic.id, dict(configs))
     done = broker.store.commit(Section.TOPICS, changed, essential=True)
+    was_early = topic.policy.early
     broker.topics.apply(changed)
+    if topic.policy.early and not was_early:
+        tell_early(topic)
     return done
 
 

@@ -14,7 +14,7 @@ from mainstem.broker.access.book import AccessBook, AccessDelta
 from mainstem.broker.access.security import Security
 from mainstem.broker.groups import GroupCoordinator
 from mainstem.broker.options import BrokerOptions
-from mainstem.broker.partition import Topic, raise_watermarks
+from mainstem.broker.partition import Partition, Topic, raise_watermarks
 from mainstem.broker.policy import Policies, check_config
 from mainstem.broker.publisher import Publisher
 from mainstem.broker.queues import Queues
@@ -35,7 +35,8 @@ from mainstem.broker.topics import (
 from mainstem.broker.transactions import Transactions
 from mainstem.kernel.groups.offsets import GroupOffsets, OffsetDelta
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.kernel.log.journal import Round
+from mainstem.kernel.log.entries import BatchEntry
+from mainstem.kernel.log.journal import NewPlace, Round
 from mainstem.kernel.txn.coordinator import TransactionCoordinator
 from mainstem.kernel.txn.deltas import CoordinatorDelta, PartitionProducersState
 from mainstem.kernel.txn.producers import PartitionProducers
@@ -44,7 +45,7 @@ from mainstem.model.errors import InvalidPartitions, TopicExists
 from mainstem.model.logs import get_log
 from mainstem.model.meters import Meters
 from mainstem.model.ports import Chance, Clock, Disk
-from mainstem.model.records import read_control
+from mainstem.model.records import NO_TIMESTAMP_MS, empty_batch, read_control
 
 events = get_log(__name__)
 
@@ -190,22 +191,36 @@ class Broker:
     async def _skip_reserved(self) -> None:
         """After an unclean stop messages may be gone that were acknowledged early: go on behind them.
 
-        Their offsets are given to nobody else, and a new leader epoch tells readers why.
+        Their offsets are given to nobody else. A batch without records lies there, so that readers get to
+        the end, and a new leader epoch tells them why.
         """
         early = [topic.name for topic in self.topics.by_name.values() if topic.policy.early]
         if early:
             events.warning("acknowledged before it is on disk", topics=len(early), first=early[0])
-        lost = [p for p in self.topics.partitions.values() if p.reserved > p.next_offset]
-        begun = [EpochsBegun(p.id, (*p.epochs, (p.leader_epoch + 1, p.reserved))) for p in lost]
-        for partition in lost:
-            events.warning(
-                "offsets skipped after an unclean stop", partition=str(partition), upto=partition.reserved
-            )
-        waits = [self.store.commit(Section.TOPICS, delta, essential=True) for delta in begun]
-        for delta in begun:
-            self.topics.apply(delta)
+        waits = []
+        for partition in self.topics.partitions.values():
+            first, upto = partition.next_offset, partition.reserved
+            if upto > first:
+                events.warning("offsets skipped after an unclean stop", partition=str(partition), upto=upto)
+                begun = EpochsBegun(partition.id, (*partition.epochs, (partition.leader_epoch + 1, upto)))
+                waits.append(self._fill(partition, first, upto, [(Section.TOPICS, begun)]))
+                self.topics.apply(begun)
+            elif len(partition.epochs) > 1 and partition.epochs[-1][1] == first:
+                # Skipped before, and not written to since: earlier versions left nothing in between.
+                stored = max(self.store.log.next_offset(partition.id), partition.log_start)
+                if stored < first:
+                    waits.append(self._fill(partition, stored, first, []))
         if waits:
             await asyncio.wait(waits)
+
+    def _fill(
+        self, partition: Partition, first: int, upto: int, deltas: list[tuple[Section, TopicDelta]]
+    ) -> asyncio.Future[None]:
+        """Of the epoch that these offsets belong to, in one frame with what begins behind them."""
+        epoch = next(epoch for epoch, start in reversed(partition.epochs) if start < upto)
+        batch = empty_batch(first, upto - 1, epoch)
+        place = NewPlace(partition.id, first, upto - 1, NO_TIMESTAMP_MS, len(batch))
+        return self.store.commit_together(deltas, [BatchEntry(partition.id, batch, place)], essential=True)
 
     # --- replay --------------------------------------------------------------------------------
 
@@ -270,8 +285,10 @@ class Broker:
         # Journalled before applied: on a full disk there must not be a topic that a restart does not know.
         done = self.store.commit(Section.TOPICS, made)
         self.topics.apply(made)
+        topic = self.topics.by_id[made.topic_id]
+        tell_created(topic)
         await done
-        return self.topics.by_id[made.topic_id]
+        return topic
 
     def plan_topic(
         self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None
@@ -293,6 +310,16 @@ class Broker:
             self.clock.now_ms(),
             internal=name in INTERNAL,
         )
+
+
+def tell_created(topic: Topic) -> None:
+    """Those that are early because all are by default were told of at the start."""
+    if topic.policy.early and "durability" in topic.configs:
+        tell_early(topic)
+
+
+def tell_early(topic: Topic) -> None:
+    events.warning("acknowledged before it is on disk", topic=topic.name)
 
 
 def _end_process(error: BaseException) -> None:

@@ -1,7 +1,8 @@
 """Topic configs: Kafka's names and texts, checked, and the plain values that the hot path reads.
 
 Every config that clients may set is in `CONFIGS`. What a config cannot change here (files are shared by all
-topics, there is one copy) is still taken and told back, because deployment tools set it everywhere.
+topics, and compacted together) is still taken and told back, because deployment tools set it everywhere; its
+text says so. What would promise more than is kept, such as a second copy, is refused.
 """
 
 from __future__ import annotations
@@ -78,6 +79,13 @@ def _some_of(*allowed: str) -> Callable[[str], frozenset[str]]:
     return check
 
 
+def _one_copy(text: str) -> int:
+    copies = _number(1, INT32_MAX)(text)
+    if copies > 1:
+        raise InvalidConfig("there is one copy, on disk before it is acknowledged; only 1 can be kept")
+    return copies
+
+
 def _anything(text: str) -> str:
     return text
 
@@ -130,7 +138,7 @@ _SPECS = (
         "max.compaction.lag.ms",
         "long",
         str(INT64_MAX),
-        "When a message must have been compacted.",
+        "Taken and told back only: all compacted topics are compacted together, once enough is new.",
         _number(1, INT64_MAX),
     ),
     ConfigSpec("max.message.bytes", "int", "1048588", "Largest batch, as sent.", _INT),
@@ -151,7 +159,8 @@ _SPECS = (
         "min.cleanable.dirty.ratio",
         "double",
         "0.5",
-        "Share of new records that starts a compaction.",
+        "Taken and told back only: all compacted topics are compacted together, by the broker's "
+        "merge.min_dirty_ratio_percent.",
         _fraction,
     ),
     ConfigSpec("min.compaction.lag.ms", "long", "0", "How long a message is safe from compaction.", _LONG),
@@ -159,8 +168,8 @@ _SPECS = (
         "min.insync.replicas",
         "int",
         "1",
-        "There is one copy, on disk before it is acknowledged.",
-        _number(1, INT32_MAX),
+        "There is one copy, on disk before it is acknowledged: 1 only.",
+        _one_copy,
     ),
     ConfigSpec("preallocate", "boolean", "true", "Journal files always are.", _boolean),
     ConfigSpec("remote.storage.enable", "boolean", "false", "Not here.", _one_of("false")),
@@ -204,8 +213,6 @@ class TopicPolicy:
     after_max_ms: int
     delete_retention_ms: int
     min_compaction_lag_ms: int
-    max_compaction_lag_ms: int
-    min_dirty_ratio: float
     early: bool  # acknowledged once the operating system has it
     codec: int | None  # batches that come with another one are compressed anew; None: they stay as sent
 
@@ -270,8 +277,6 @@ class Policies:
             after_max_ms=int(text("message.timestamp.after.max.ms")),
             delete_retention_ms=int(text("delete.retention.ms")),
             min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
-            max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
-            min_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
             early=text("durability") == "os",
             codec=_CODECS.get(text("compression.type")),
         )

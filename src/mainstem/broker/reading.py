@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mainstem.broker.partition import Partition
@@ -116,17 +116,20 @@ class Reading:
             if found is not None:
                 return found if found[0] < upto else None
         # What the index found is trimmed away in part or whole: walk on from the start of the log.
-        offset = start
-        while offset < upto:
-            places = self._log.places(partition.id, offset, 1 << 20, upto, wait=True)
-            if not places:
-                return None
-            for place in places:
-                found = self._in_place(place, timestamp_ms, start)
-                if found is not None:
-                    return found if found[0] < upto else None
-            offset = places[-1].last + 1
+        for place in self._places(partition.id, start, upto):
+            found = self._in_place(place, timestamp_ms, start)
+            if found is not None:
+                return found if found[0] < upto else None
         return None
+
+    def _places(self, partition_id: int, offset: int, upto: int) -> Iterator[Place]:
+        """One by one from `offset` on: they may be many."""
+        while offset < upto:
+            places = self._log.places(partition_id, offset, 1 << 20, upto, wait=True)
+            if not places:
+                return
+            yield from places
+            offset = places[-1].last + 1
 
     def _in_place(self, place: Place, timestamp_ms: int, start: int) -> tuple[int, int] | None:
         (batch,) = self._log.reader.batches([place], True)
@@ -134,19 +137,46 @@ class Reading:
             return None
         return first_at_or_after(batch, timestamp_ms, from_offset=start)
 
-    def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
-        """(offset, timestamp) of the record with the greatest timestamp; the first of several."""
-        return self._log.while_files_change(lambda: self._max_timestamp(partition))
+    def max_timestamp(self, partition: Partition, upto: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the record with the greatest timestamp, the first of several.
+
+        None where that one is not below `upto`, whatever lies before it: so does Kafka.
+        """
+        found = self._log.while_files_change(lambda: self._max_timestamp(partition))
+        return found if found is not None and found[0] < upto else None
 
     def _max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        start = partition.log_start
         top_ms = self._log.max_timestamp_ms(partition.id)
         if top_ms is None:
             return None
         place = self._log.first_at_or_after(partition.id, top_ms)
-        if place is None or place.last < partition.log_start:
-            return None
+        if place is not None and place.last >= start:
+            found = self._latest_in(place, start)
+            if found is not None and (place.base >= start or found[1] >= top_ms):
+                return found
+        return self._latest_from(partition.id, start, partition.high_watermark)
+
+    def _latest_from(self, partition_id: int, start: int, upto: int) -> tuple[int, int] | None:
+        """What the index found is trimmed away: walk on from the start of the log."""
+        top: tuple[int, Place] | None = None
+        for place in self._places(partition_id, start, upto):
+            top_ms = self._top_ms(place, start)
+            if top_ms is not None and (top is None or top_ms > top[0]):
+                top = top_ms, place
+        return None if top is None else self._latest_in(top[1], start)
+
+    def _top_ms(self, place: Place, start: int) -> int | None:
+        """Its head tells, unless it is a link or some of it is trimmed."""
+        if place.link or place.base < start:
+            found = self._latest_in(place, start)
+            return None if found is None else found[1]
+        header = self._log.reader.header(place)
+        return header.max_timestamp_ms if header.record_count else None
+
+    def _latest_in(self, place: Place, start: int) -> tuple[int, int] | None:
         (batch,) = self._log.reader.batches([place], True)
-        return max_timestamp_record(batch)
+        return max_timestamp_record(batch, from_offset=start)
 
 
 def _aborted(partition: Partition, offset: int, end: int) -> list[tuple[int, int]]:

@@ -207,7 +207,7 @@ def _staged(
     if not places or places[0].base != offset or places[0].link:
         raise InvalidRequest(f"no batch was staged at offset {offset}, or it was there for too long")
     header, policy = log.reader.header(places[0]), target.topic.policy
-    if header.crc != crc:
+    if header.crc != crc or not header.record_count:
         raise InvalidRequest(f"the batch that was staged at offset {offset} is another one")
     if header.is_control or header.is_transactional or header.producer_id >= 0:
         raise InvalidRequest(f"the batch at offset {offset} has a producer, which staged ones have not")

@@ -40,6 +40,7 @@ __all__ = [
     "check_records",
     "control_batch",
     "decode_records",
+    "empty_batch",
     "encode_batch",
     "filter_batch",
     "first_at_or_after",
@@ -56,6 +57,7 @@ MAX_RECORDS_BYTES = 64 * 1024 * 1024
 # Nothing real is near these, and below them no sum with a delta can leave 64 bits.
 _MAX_TIMESTAMP_MS = 1 << 62
 _MAX_OFFSET = 1 << 62
+_MAX_OFFSET_DELTA = 2**31 - 1
 NO_TIMESTAMP_MS = -1
 
 # An end-of-transaction marker is one record: the key says what it is, the value who wrote it.
@@ -122,11 +124,13 @@ def first_at_or_after(
     return None
 
 
-def max_timestamp_record(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> tuple[int, int] | None:
-    """Offset and timestamp of the latest record, the first one of several; None for an empty batch."""
+def max_timestamp_record(
+    batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, from_offset: int = 0
+) -> tuple[int, int] | None:
+    """Offset and timestamp of the latest record, the first one of several; None where there is no record."""
     latest: tuple[int, int] | None = None
     for offset, record_ms in _times(batch, max_bytes):
-        if latest is None or record_ms > latest[1]:
+        if offset >= from_offset and (latest is None or record_ms > latest[1]):
             latest = offset, record_ms
     return latest
 
@@ -231,6 +235,15 @@ def control_batch(
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT
     signed = (attributes, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1)
     return _finish(out, base_offset, leader_epoch, signed)
+
+
+def empty_batch(base_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
+    """No record, and never one, at these offsets: readers step over it, as over what compaction leaves."""
+    last_delta = last_offset - base_offset
+    if not 0 <= last_delta <= _MAX_OFFSET_DELTA:
+        raise InvalidRecord(f"offsets {base_offset} to {last_offset} are not those of one batch")
+    signed = (NO_CODEC, last_delta, NO_TIMESTAMP_MS, NO_TIMESTAMP_MS, -1, -1, -1, 0)
+    return _finish(bytearray(BATCH_OVERHEAD), base_offset, leader_epoch, signed)
 
 
 # attributes, last offset delta, base and max timestamp, producer id, epoch and sequence, record count

@@ -116,8 +116,9 @@ def bytes_per_offset(client: Client, start: Positions) -> dict[TopicPartition, i
     found: dict[TopicPartition, int] = {}
     for fetched in look(start) if start else ():
         headers = [header for _, header in iter_batches(fetched.records)]
-        if headers:
-            offsets = headers[-1].last_offset + 1 - headers[0].base_offset
+        skipped = sum(header.last_offset_delta + 1 for header in headers if not header.record_count)
+        offsets = headers[-1].last_offset + 1 - headers[0].base_offset - skipped if headers else 0
+        if offsets:
             found[fetched.place] = -(-len(fetched.records) // offsets)
     usual = sum(found.values()) // len(found) if found else 1
     return {place: found.get(place, usual) for place in start}

@@ -56,6 +56,23 @@ def tx(connection):
     return channel
 
 
+def test_offsets_that_a_crash_skipped_are_passed_over(tmp_path):
+    with Broker(data=tmp_path, process=True) as broker:
+        with Client(ClientSettings(parse_bootstrap(broker.kafka))) as client:
+            create_topic(client, "fast", 1, {"durability": "os"})
+        with connected(broker.amqp) as sending:
+            put(confirming(sending), "fast", "a")
+        broker.kill()
+        broker.restart()
+        with connected(broker.amqp) as reading, connected(broker.amqp) as sending:
+            channel = reading.channel()
+            channel.basic_qos(prefetch_count=10)
+            inbox = Inbox(channel, "fast", arguments={"x-stream-offset": "first"})
+            assert inbox.bodies(1) == ["a"]
+            put(confirming(sending), "fast", "b")
+            assert inbox.bodies(2) == ["a", "b"]
+
+
 def values(kafka: Client, topic: str) -> list[str]:
     """All that a Kafka client finds there."""
     place = TopicPartition(topic, 0)

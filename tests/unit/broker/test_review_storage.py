@@ -192,7 +192,10 @@ def test_a_search_by_time_goes_on_though_a_merge_takes_files_away(tmp_path, monk
             log._tables = (*log._tables[:-1], log._tables[-1])
             raise CorruptFile("files/1.journal", 0, "a file that is read from is missing")
 
-        for search in (lambda p: broker.reading.offset_for_time(p, 0, 1), broker.reading.max_timestamp):
+        for search in (
+            lambda p: broker.reading.offset_for_time(p, 0, 1),
+            lambda p: broker.reading.max_timestamp(p, 1),
+        ):
             monkeypatch.setattr(log.reader, "batches", merged_away)
             log._tables = (PlaceTable(99), *log._tables)  # so that a copy is another tuple
             assert search(topic.partitions[0]) == (0, LONG_AGO_MS)

@@ -104,6 +104,16 @@ def test_bytes_of_a_frame_stay_while_later_frames_come():
     assert len(kept) == 200
 
 
+@pytest.mark.parametrize("waiting", [0, 2])
+@pytest.mark.parametrize("rest", [b"", b"\0", b"\0\0\0", framed(b"abc")[:5], framed(b"abc")[:-1]])
+def test_it_is_known_whether_the_bytes_end_within_a_frame(waiting, rest):
+    inbox = Inbox(1 << 20)
+    data = framed(b"whole") * waiting + rest
+    inbox.room()[: len(data)] = data
+    inbox.received(len(data))
+    assert inbox.ends_within_frame() == bool(rest)
+
+
 def test_a_connection_at_rest_holds_little():
     inbox = Inbox(1 << 20)
     feed(inbox, framed(b"x" * 900_000))

@@ -333,6 +333,9 @@ def test_look_up_by_time_finds_the_first_record_in_offset_order():
     assert first_at_or_after(batch, 51) == (102, 90)
     assert first_at_or_after(batch, 91) is None
     assert max_timestamp_record(batch) == (102, 90)
+    assert max_timestamp_record(batch, from_offset=103) == (103, 90)
+    assert max_timestamp_record(batch, from_offset=104) == (104, 30)
+    assert max_timestamp_record(batch, from_offset=105) is None
 
 
 def test_look_up_by_time_with_append_time_finds_the_first_record():

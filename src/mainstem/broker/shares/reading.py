@@ -30,6 +30,7 @@ class _Head(NamedTuple):
     producer_id: int  # -1 if it is in no transaction
     marker: bool
     commits: bool
+    empty: bool  # it has no records: offsets that were skipped, or what compaction left
 
 
 class Piece(NamedTuple):
@@ -43,6 +44,12 @@ class Found(NamedTuple):
     data: bytes
     pieces: list[Piece]
     upto: int  # all that was asked for below this was read, as far as it is there
+
+    @property
+    def empty_upto(self) -> int:
+        """Where the last batch ends, if it has no records: it may reach far beyond what was asked for."""
+        last = self.pieces[-1].heads[-1] if self.pieces and self.pieces[-1].heads else None
+        return last.stop if last is not None and last.empty else 0
 
 
 def read_lent(reading: Reading, partition_id: int, lent: Sequence[Lent], max_bytes: int, upto: int) -> Found:
@@ -66,9 +73,11 @@ def read_lent(reading: Reading, partition_id: int, lent: Sequence[Lent], max_byt
             if not batches:  # nothing is there any more: compacted away
                 break
             for batch in map(bytes, batches):
-                data.append(batch)
-                left -= len(batch)
-                heads.append(_head(batch))
+                head = _head(batch)
+                if not head.empty:
+                    data.append(batch)
+                    left -= len(batch)
+                heads.append(head)
             at = seen = heads[-1].stop
     return Found(b"".join(data), pieces, lent[-1].stop if lent else 0)
 
@@ -88,9 +97,9 @@ def _head(batch: bytes) -> _Head:
     header = read_header(batch)
     marker = header.is_control
     producer_id = header.producer_id if marker or header.is_transactional else -1
-    return _Head(
-        header.base_offset, header.last_offset + 1, producer_id, marker, marker and read_control(batch)
-    )
+    commits = marker and read_control(batch)
+    empty = header.record_count == 0
+    return _Head(header.base_offset, header.last_offset + 1, producer_id, marker, commits, empty)
 
 
 def visible(partition: Partition, pieces: Iterable[Piece], committed: bool) -> list[tuple[int, int]]:
@@ -100,7 +109,7 @@ def visible(partition: Partition, pieces: Iterable[Piece], committed: bool) -> l
         if piece.heads:
             aborted = _aborted(partition.producers if committed else None, piece)
             for head in piece.heads:
-                if not head.marker and head not in aborted:
+                if not head.marker and not head.empty and head not in aborted:
                     shown.append((head.first, head.stop))
     return shown
 

@@ -201,6 +201,9 @@ class Shares:
                 return None
             shown = visible(partition, found.pieces, settings.committed)
             seen, empty = split(inside, shown)
+            if found.empty_upto > stop:
+                more = lane.lend_on(member, stop, min(found.empty_upto, upto), deadline_ms)
+                empty += [(one.first, one.stop) for one in more]
             self._skip(lane, member, empty)
             if seen:
                 if not wanted.strict and seen[-1].stop < shown[-1][1]:
@@ -276,6 +279,12 @@ class Shares:
                 lane.wake()
         with suppress(DiskFull):  # it comes back after a restart too, only the counts are lower
             self._settle(group, settled)
+
+    def left(self, group: str, member: str) -> None:
+        """A member leaves the group. It may still say what became of records, in the request that closes its
+        session: that stays until then, or until its connection goes."""
+        if self.sessions.owner(group, member) is None:
+            self.release(group, member)
 
     def abandoned(self, group: str, member: str, owner: object) -> None:
         """The connection that opened the session is gone; the member may have another by now."""

@@ -98,12 +98,15 @@ class Connection:
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.session = self._dispatcher.new_session(str(peername[0]), dialled, certificate)
+        self.session.peer = self.peer
         self._inbox.max_bytes = self._dispatcher.max_bytes(self.session)
         refused = self._server.opened(self)
         if refused:
             self.fail(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if not self._closed and self._inbox.buffered:
+            self._complain_of_rest()
         self._closed = True
         self._server.budget.leave(self)
         self._server.budget.release(self._reserved)
@@ -335,6 +338,17 @@ class Connection:
         if not self._closed:
             events.warning("connection closed", peer=self.peer, principal=self.session.principal, why=why)
             self.close()
+
+    def _complain_of_rest(self) -> None:
+        """The peer is gone. That is its own affair, unless it was in the middle of a request."""
+        try:
+            if not self._inbox.ends_within_frame():
+                return
+        except MainstemError:
+            pass  # what was begun would not have been taken either
+        self.session.listener.complaints.tell(
+            self.session, "connection ended within a request", received_bytes=self._inbox.buffered
+        )
 
     def drain(self) -> None:
         """Take no more requests: those under way are answered, then the connection is closed."""

@@ -133,6 +133,12 @@ class Inbox:
         """The first two bytes of the next frame as a number, -1 if they are not here."""
         return int16_at(self.slab.data, self._start + 4) if self._end - self._start >= 6 else -1
 
+    def ends_within_frame(self) -> bool:
+        """Whether a frame was begun that is not whole. For the end: those before it are taken and dropped."""
+        while self.take_frame():
+            pass
+        return self._end > self._start
+
     def rest(self) -> None:
         """Nothing is expected for a while: hold on to no more memory than a new connection does."""
         self._spare = []

@@ -9,6 +9,7 @@ from mainstem.broker.access import ANONYMOUS, Access
 from mainstem.broker.access.sasl import Authenticator, Exchange
 from mainstem.broker.broker import Broker
 from mainstem.fronts.kafka.budget import AnswerRoom
+from mainstem.fronts.kafka.complaints import Complaints
 from mainstem.model.errors import NotAuthorized
 from mainstem.wire.kafka.apis import ApiKey
 
@@ -30,6 +31,7 @@ class Listener:
     max_response_bytes: int = 2 << 20
     versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)  # offered, by API
     answers: AnswerRoom = field(default_factory=AnswerRoom)
+    complaints: Complaints = field(default_factory=Complaints)
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class Session:
     repeats: Repeats | None = None  # of Produce requests
     served_first: tuple[str | bytes, int] | None = None  # in the last fetch: topic, partition
     share_members: set[tuple[str, str]] | None = None  # group and member that read in share groups here
+    peer: str = ""  # as the log names it: address and port
+    complained_ms: int | None = None  # when the log last had a line about it, see complaints.py
     ending: str = ""  # why the connection is to be closed once the answers so far are sent
 
     @property

@@ -235,7 +235,11 @@ def codec_of(client: Client, places: list[TopicPartition]) -> str:
     for place in places:
         if ends[place].offset > firsts[place].offset:
             (fetched,) = client.fetch({place: ends[place].offset - 1}, max_wait_ms=0)
-            found.update(header.codec for _, header in iter_batches(fetched.records) if not header.is_control)
+            found.update(
+                header.codec
+                for _, header in iter_batches(fetched.records)
+                if header.record_count and not header.is_control
+            )
     return CODECS[found.most_common(1)[0][0]] if found else "none"
 
 

@@ -130,7 +130,7 @@ SPECS: dict[int, ApiSpec] = _specs(
     # key, name, module, first and last version, first flexible version
     (ApiKey.PRODUCE, "Produce", "produce", 3, 13, 9),
     (ApiKey.FETCH, "Fetch", "fetch", 4, 18, 12),
-    (ApiKey.LIST_OFFSETS, "ListOffsets", "offsets", 0, 11, 6),
+    (ApiKey.LIST_OFFSETS, "ListOffsets", "offsets", 1, 11, 6),
     (ApiKey.METADATA, "Metadata", "metadata", 0, 13, 9),
     (ApiKey.OFFSET_COMMIT, "OffsetCommit", "group_offsets", 2, 10, 8),
     (ApiKey.OFFSET_FETCH, "OffsetFetch", "group_offsets", 1, 10, 6),

@@ -13,7 +13,6 @@ class ListOffsetsPartition(Message):
     partition_index: int = wire(INT32)
     current_leader_epoch: int = wire(INT32, since=4, default=-1)
     timestamp: int = wire(INT64)
-    max_num_offsets: int = wire(INT32, until=0, default=1)  # how many of them
 
 
 class ListOffsetsTopic(Message):
@@ -33,9 +32,8 @@ class ListOffsetsRequest(Message, flexible_since=6):
 class ListOffsetsPartitionResponse(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    old_style_offsets: list[int] = wire(array(INT64), until=0)  # newest first
-    timestamp: int = wire(INT64, since=1, default=-1)
-    offset: int = wire(INT64, since=1, default=-1)
+    timestamp: int = wire(INT64, default=-1)
+    offset: int = wire(INT64, default=-1)
     leader_epoch: int = wire(INT32, since=4, default=-1)
 
 

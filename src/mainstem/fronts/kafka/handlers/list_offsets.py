@@ -7,7 +7,7 @@ from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
-from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch
+from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch, UnsupportedVersion
 from mainstem.wire.kafka.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -29,6 +29,15 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
     -5,
     -6,
 )
+# The version in which clients were told of each. Others below 0 mean nothing.
+KNOWN_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 READ_COMMITTED = 1
 NOT_FOUND = (-1, -1)
 
@@ -51,6 +60,7 @@ async def _one(
     index = wanted.partition_index
     try:
         request.session.require("describe", "topic", topic_name)
+        _check_known(wanted.timestamp, request.version)
         topics = request.broker.topics
         partition = topics.partition(topics.get(topic_name), index)
         check_epoch(partition, wanted.current_leader_epoch)
@@ -59,12 +69,13 @@ async def _one(
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code_of(error))
     epoch = partition.leader_epoch if offset >= 0 else -1
     return ListOffsetsPartitionResponse(
-        partition_index=index,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=epoch,
-        old_style_offsets=[offset] if offset >= 0 else [],
+        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
+
+
+def _check_known(timestamp_ms: int, version: int) -> None:
+    if timestamp_ms < 0 and version < KNOWN_SINCE.get(timestamp_ms, version + 1):
+        raise UnsupportedVersion(f"timestamp {timestamp_ms} means nothing in version {version}")
 
 
 def check_epoch(partition: Partition, epoch: int) -> None:
@@ -89,7 +100,8 @@ async def _find(
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     if timestamp_ms == MAX_TIMESTAMP:
-        return await broker.store.in_reader(broker.reading.max_timestamp, partition) or NOT_FOUND
+        found = await broker.store.in_reader(broker.reading.max_timestamp, partition, upto)
+        return found or NOT_FOUND
     found = await broker.store.in_reader(broker.reading.offset_for_time, partition, timestamp_ms, upto)
     return found or NOT_FOUND
 

@@ -14,11 +14,14 @@ from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.repeated import Repeats
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import (
+    CorruptBatch,
     InvalidRecord,
     InvalidRequest,
     InvalidRequiredAcks,
     MainstemError,
     NotAuthorized,
+    UnsupportedBatchFormat,
+    UnsupportedCompression,
 )
 from mainstem.wire.kafka.frames import RequestHeader
 from mainstem.wire.kafka.hot import (
@@ -36,6 +39,8 @@ _VERSION_2_SINCE = 12
 _ABORTABLE_KNOWN_SINCE = 11
 _NO_OFFSET = -1
 NONE_REPEATED: frozenset[int] = frozenset()
+# What no sound client sends: the operator hears of it too.
+_UNSOUND = (CorruptBatch, InvalidRecord, UnsupportedBatchFormat, UnsupportedCompression)
 
 
 class Produced:
@@ -100,6 +105,8 @@ def produce(
             except MainstemError as error:
                 failed = True
                 results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, _why(error)))
+                if isinstance(error, _UNSOUND):
+                    _complain(session, topic, index, error)
                 request.done(None)
     if acks == 0 and failed:
         # The only way to tell a client that wants no answers.
@@ -128,6 +135,11 @@ def _why(error: MainstemError) -> Refusal | None:
     if isinstance(error, InvalidRecord) and error.positions:
         return str(error), error.positions
     return str(error)
+
+
+def _complain(session: Session, topic: Topic, index: int, error: MainstemError) -> None:
+    name = topic.hex() if isinstance(topic, bytes) else topic
+    session.listener.complaints.tell(session, "batch refused", topic=name, partition=index, why=str(error))
 
 
 def _repeated(partitions: Sequence[tuple[int, object]]) -> frozenset[int]:

@@ -36,7 +36,7 @@ async def heartbeat(request: Request, message: ShareGroupHeartbeatRequest) -> Sh
         topics = VisibleTopics(broker.topics, lambda name: session.allows("describe", "topic", name))
         result = broker.groups.share_heartbeat(message.group_id, _heartbeat(request, message), topics)
         if message.member_epoch == LEAVE_EPOCH:
-            broker.shares.release(message.group_id, message.member_id)
+            broker.shares.left(message.group_id, message.member_id)
     except MainstemError as error:
         return ShareGroupHeartbeatResponse(
             error_code=code_of(error), error_message=text_of(error), assignment=None
