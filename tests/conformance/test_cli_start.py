@@ -71,16 +71,17 @@ def test_a_locked_folder_is_the_same_exit_code_as_a_busy_port(tmp_path):
 def test_a_json_log_has_nothing_but_json_in_it(tmp_path):
     process = launch(tmp_path, "serve", "--log-format", "json", "--set", "topics.durability=os", *FREE)
     try:
-        ready = json.loads(process.stderr.readline())
-        while ready["message"] != "Mainstem is ready":
-            ready = json.loads(process.stderr.readline())
-        assert ready["data"] == str(tmp_path / "mainstem-data")
-        assert ready["listen"]["kafka"].startswith("127.0.0.1:")
-        process.terminate()
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, out) == (0, "")
-        told = [json.loads(line) for line in err.splitlines()]
+        told = [json.loads(process.stderr.readline())]
+        while told[-1]["message"] != "Mainstem is ready":
+            told.append(json.loads(process.stderr.readline()))
+        assert told[-1]["data"] == str(tmp_path / "mainstem-data")
+        assert told[-1]["listen"]["kafka"].startswith("127.0.0.1:")
         assert ("warning", "topics.durability = os") in [(one["level"], one.get("setting")) for one in told]
+        process.terminate()
+        # Not by communicate(), which does not know of what readline() has read already.
+        told += map(json.loads, process.stderr)
+        assert (process.wait(60), process.stdout.read()) == (0, "")
+        assert told[-1]["message"] != "Mainstem is ready", "how it ended is told too"
     finally:
         process.kill()
         process.communicate()

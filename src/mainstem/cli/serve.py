@@ -53,10 +53,10 @@ def log_started(config: Config, listening: Mapping[str, object]) -> None:
     from mainstem.model.logs import get_log
 
     events = get_log(__name__)
-    where = {name: str(endpoint) for name, endpoint in listening.items()}
-    events.event("Mainstem is ready", data=str(config.server.data.resolve()), listen=where)
     if config.topics.durability == "os":
         events.warning("a power cut may take acknowledged messages", setting="topics.durability = os")
+    where = {name: str(endpoint) for name, endpoint in listening.items()}
+    events.event("Mainstem is ready", data=str(config.server.data.resolve()), listen=where)
 
 
 def unheard(listening: Iterable[str]) -> list[str]:
