@@ -191,7 +191,7 @@ class Journal:
     cached_bytes: int = setting(
         size_bytes(0),
         512 * MIB,
-        "How much of the newest journal files may stay in the page cache: what consumers close behind read.",
+        "How much of the newest files may stay in the page cache: what consumers close behind read.",
     )
     reader_threads: int = setting(integer(1, 64), 2, "Threads for reads that must wait for the disk.")
     switch_interval_us: int = setting(

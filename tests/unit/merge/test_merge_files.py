@@ -292,7 +292,7 @@ def test_a_crash_after_the_manifest_and_before_the_old_files_are_deleted_leaves_
     house.settle()
     while not isinstance(house.plan(), MergeJob):
         house.runner.work()
-    monkeypatch.setattr(house.upkeep, "_swap", lambda merge, new: None)
+    monkeypatch.setattr(house.upkeep, "_swap", lambda *_: None)
     house.runner.work()
     assert house.log.files.manifest.retired
     house.reopen()

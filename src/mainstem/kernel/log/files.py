@@ -71,8 +71,12 @@ class Files:
     def open_journal(self, file_id: int) -> File:
         return self.disk.open(self.path(journal_name(file_id)))
 
-    def open_run(self, file_id: int) -> File:
-        return self.disk.open(self.path(run_name(file_id)))
+    def open_body(self, file_id: int) -> File:
+        """A journal file or a run, whichever the manifest says it is."""
+        manifest = self.manifest
+        retired = any(e.file_id == file_id and e.kind == FileKind.RUN for e in manifest.retired)
+        is_run = retired or any(entry.file_id == file_id for entry in manifest.runs)
+        return self.disk.open(self.path(run_name(file_id))) if is_run else self.open_journal(file_id)
 
     # --- the next journal file -----------------------------------------------------------------
 
@@ -190,9 +194,9 @@ class Files:
             file.close()
 
     def uncache(self, file_id: int, position: int, size: int) -> None:
-        """Of a journal file that is old enough to be read from the disk, if at all; it may be gone by now."""
+        """Of a finished file that is old enough to be read from the disk, if at all; it may be gone."""
         with contextlib.suppress(OSError):  # it is advice
-            file = self.open_journal(file_id)
+            file = self.open_body(file_id)
             try:
                 file.uncache(position, size)
             finally:

@@ -32,7 +32,6 @@ from mainstem.kernel.log.layout import (
     FILE_HEAD,
     FRAME_HEAD_BYTES,
     ROUND_FRAME_BYTES,
-    FileKind,
     FrameKind,
     snapshot_name,
 )
@@ -70,7 +69,7 @@ class LogOptions:
     file_frames: int = 500_000
     # The last part of the last file: only what frees space is let in there.
     reserve_bytes: int = 64 << 20
-    # Of the newest files; older ones leave the page cache, see cached.py.
+    # Of the newest files, merged or not; older ones leave the page cache, see cached.py.
     cached_bytes: int = 512 << 20
 
 
@@ -118,7 +117,7 @@ class Log:
         self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
-        self._cached = CachedFiles(options.cached_bytes, options.file_bytes)
+        self.cached = CachedFiles(options.cached_bytes, options.file_bytes)
         self._preparing: Future[None] | None = None
         self._unnamed_seals: list[
             tuple[int, int]
@@ -136,7 +135,7 @@ class Log:
             on_failure=on_failure,
             round_number=recovered.round_number,
         )
-        self._writer.is_unread = self._cached.is_unread
+        self._writer.is_unread = self.cached.is_unread
 
     @classmethod
     def open(
@@ -274,7 +273,7 @@ class Log:
         if done.direct:
             # Whoever reads it gets it from the disk: it has to be checked.
             self.reader.distrust(done.file.file_id)
-        for file_id, position, size in self._cached.written(done.bytes, done.end):
+        for file_id, position, size in self.cached.written(done.bytes, done.end):
             # The same for those that bring its pages back.
             self.reader.distrust(file_id)
             self.keep_house(partial(self._uncache, file_id, position, size))
@@ -321,7 +320,7 @@ class Log:
         self.reader.use_written(active.file_id, active.file, 0)
         file_id, size = sealed.file_id, sealed.position
         self.keep_house(lambda: self._finish_sealed(file_id, size))
-        self._cached.finished(file_id, size)
+        self.cached.finished(file_id, size)
         self.prepare()
 
     def _uncache(self, file_id: int, position: int, size: int) -> None:
@@ -401,10 +400,7 @@ class Log:
         self._on_failure(error)
 
     def _open_body(self, file_id: int) -> File:
-        manifest = self.files.manifest
-        retired = any(e.file_id == file_id and e.kind == FileKind.RUN for e in manifest.retired)
-        is_run = retired or any(entry.file_id == file_id for entry in manifest.runs)
-        file = self.files.open_run(file_id) if is_run else self.files.open_journal(file_id)
+        file = self.files.open_body(file_id)
         file.read_only_what_is_asked()
         return file
 
@@ -486,7 +482,7 @@ class Log:
         self, partition: int, offset: int, max_bytes: int, upto: int, *, wait: bool = False
     ) -> list[Buffer]:
         """Whole batches, the first of which holds `offset`. Raises WouldBlock where wait=False would."""
-        self._cached.was_read()
+        self.cached.was_read()
 
         def work() -> list[Buffer]:
             places = self.places(partition, offset, max_bytes, upto, wait=wait)
@@ -499,7 +495,7 @@ class Log:
     ) -> tuple[list[Chunk], int]:
         """As `read`, for sending: batches one behind the other are one chunk, which may be a slice of their
         file. And the offset after the last, 0 if there is none."""
-        self._cached.was_read()
+        self.cached.was_read()
 
         def work() -> tuple[list[Chunk], int]:
             places = self.places(partition, offset, max_bytes, upto, wait=wait)[:MAX_BATCHES_SENT]

@@ -137,7 +137,7 @@ class _Merge:
                 return out
         if out is not None and not out.late_links:
             out.finish()
-        out = RunWriter(self._disk, job.folder, self._free_ids.pop(), keyed)
+        out = RunWriter(self._disk, job.folder, self._free_ids.pop(), keyed, job.keep_cached)
         self.outputs.append(out)
         return out
 

@@ -34,7 +34,7 @@ _MOVED_PER_FRAME = 32_768
 class RunWriter:
     """Batches and links come sorted by (partition, offset); bodies after them; then `finish`."""
 
-    def __init__(self, disk: Disk, folder: str, file_id: int, keyed: bool) -> None:
+    def __init__(self, disk: Disk, folder: str, file_id: int, keyed: bool, keep_cached: bool) -> None:
         self.file_id = file_id
         self.keyed = keyed
         self.rows = 0
@@ -43,6 +43,7 @@ class RunWriter:
         self.late_links = False  # room was kept for links that cannot be written yet
         self.result: NewRun | None = None
         self._links: set[BodyId] = set()
+        self._keep_cached = keep_cached
         self._disk = disk
         self._folder = folder
         self._file = disk.open(f"{folder}/{run_name(file_id)}", create=True)
@@ -105,7 +106,8 @@ class RunWriter:
             self._frame(FrameKind.MOVED, 0, b"".join(MOVED_BODY.pack(*entry) for entry in part))
         self._frame(FrameKind.SEAL, 0, b"")
         self._file.fsync()
-        self._file.uncache()  # what is merged is minutes old; the memory is worth more to what is written now
+        if not self._keep_cached:
+            self._file.uncache()
         self._file.close()
         path = f"{self._folder}/{places_name(self.file_id)}"
         self._sidecar.write(self._disk, path, self._end, self._links, moved)

@@ -391,6 +391,7 @@ class Upkeep:
             compact=compact,
             output_ids=self._files.new_file_ids(total // options.run_bytes + rows // options.run_rows + 4),
             now_ms=self._now_ms,
+            keep_cached=log.cached.keeps(inputs),
             run_bytes=options.run_bytes,
             run_rows=options.run_rows,
             max_keys=options.max_keys,
@@ -514,13 +515,15 @@ class Upkeep:
         except (OSError, CorruptFile) as error:
             self._post(lambda why: self._give_up(merge, why), _failed(error))
             return
-        self._post(lambda sidecars: self._swap(merge, sidecars), new)
+        self._post(lambda sidecars: self._swap(merge, outcome, sidecars), new)
 
-    def _swap(self, merge: _Merge, new: list[Sidecar]) -> None:
+    def _swap(self, merge: _Merge, outcome: Merged, new: list[Sidecar]) -> None:
         gone = {entry.file_id for entry in merge.choice.inputs}
         old = tuple(places for places in self._log.sealed if places.file_id in gone)
         self._log.replace_sealed(gone, list(new), (*self._log.retired, *old))
         self._settle_retired()
+        in_memory = [(run.file_id, run.size) for run in outcome.runs if merge.job.keep_cached]
+        self._log.cached.merged(gone - {places.file_id for places in self._log.retired}, in_memory)
         self._done()
 
     def _settle_retired(self, *, links_on_disk: bool = False) -> None:
