@@ -36,7 +36,7 @@ from mainstem.kernel.log.layout import (
     snapshot_name,
 )
 from mainstem.kernel.log.manifest import Manifest, SnapshotEntry
-from mainstem.kernel.log.places import Place, Places, PlaceTable, find_across
+from mainstem.kernel.log.places import Place, Places, PlaceTable, bytes_of, find_across
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.recover import Recovered, Replay, recover
 from mainstem.kernel.log.snapshot import SnapshotWriter
@@ -474,7 +474,7 @@ class Log:
         while found and found[-1].base >= upto:
             found.pop()
         # The search stops at the batch that reaches max_bytes: only that one can be too much.
-        if len(found) > 1 and sum(place.size for place in found) > max_bytes:
+        if len(found) > 1 and bytes_of(found) > max_bytes:
             found.pop()
         return found
 
@@ -496,16 +496,21 @@ class Log:
         """As `read`, for sending: batches one behind the other are one chunk, which may be a slice of their
         file. And the offset after the last, 0 if there is none."""
         self.cached.was_read()
+        if not wait:  # on the owner's thread: no file changes meanwhile
+            return self._chunks(partition, offset, max_bytes, upto, wait)
+        return self.while_files_change(lambda: self._chunks(partition, offset, max_bytes, upto, wait))
 
-        def work() -> tuple[list[Chunk], int]:
-            places = self.places(partition, offset, max_bytes, upto, wait=wait)[:MAX_BATCHES_SENT]
-            if not places:
-                return [], 0
-            find = self.reader.joined if wait else self.reader.chunks
-            found, count = find(places, max_bytes)
-            return found, places[count - 1].last + 1 if count else 0
-
-        return self.while_files_change(work)
+    def _chunks(
+        self, partition: int, offset: int, max_bytes: int, upto: int, wait: bool
+    ) -> tuple[list[Chunk], int]:
+        places = self.places(partition, offset, max_bytes, upto, wait=wait)
+        if not places:
+            return [], 0
+        if len(places) > MAX_BATCHES_SENT:
+            del places[MAX_BATCHES_SENT:]
+        find = self.reader.joined if wait else self.reader.chunks
+        found, count = find(places, max_bytes)
+        return found, places[count - 1].last + 1 if count else 0
 
     def while_files_change(self, work: Callable[[], Answer]) -> Answer:
         """For look-ups on another thread than the owner's: again, if a merge took files away meanwhile."""

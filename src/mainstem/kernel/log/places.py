@@ -274,6 +274,13 @@ class PlaceTable:
         )
 
 
+def bytes_of(places: list[Place]) -> int:
+    total = 0
+    for _, _, _, _, size, _, _ in places:
+        total += size
+    return total
+
+
 def find_across(
     tables: tuple[Places, ...], partition: int, offset: int, max_bytes: int, wait: bool
 ) -> list[Place]:
@@ -290,7 +297,7 @@ def find_across(
     for places in reversed(holding):
         more = places.find(partition, offset, max_bytes, wait)
         found += more
-        max_bytes -= sum(place.size for place in more)
+        max_bytes -= bytes_of(more)
         if max_bytes <= 0:
             break
     return found

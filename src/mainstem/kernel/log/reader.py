@@ -91,15 +91,19 @@ class BodyReader:
             at = row[0]
             file_id = places[at].file_id
             cuts, after = self._sound_cuts(places, *row)
-            if not cuts or not self._is_cached(file_id, cuts):
+            if not cuts or self._doubt_missing(file_id, sum(cuts[-1]) - cuts[0][0], cuts[0][0]):
                 at = after
                 continue
-            done += self._read_on(found, places[done:at], max_bytes)
+            if done < at:
+                done += self._read_on(found, places[done:at], max_bytes)
             if done < at or (found and sum(map(len, found)) >= max_bytes):
                 return found, done
             file = self.file(file_id)
-            found += [FileSlice(file, position, size) for position, size in cuts]
+            for position, size in cuts:
+                found.append(FileSlice(file, position, size))
             done = at = after
+            if done == len(places):
+                return found, done
         return found, done + self._read_on(found, places[done:], max_bytes)
 
     def _sound_cuts(self, places: list[Place], at: int, after: int) -> tuple[list[tuple[int, int]], int]:
@@ -122,14 +126,8 @@ class BodyReader:
             after = _after_adjacent(places, at)
         return cuts, done
 
-    def _is_cached(self, file_id: int, cuts: list[tuple[int, int]]) -> bool:
-        start, end = cuts[0][0], sum(cuts[-1])
-        return not self._doubt_missing(file_id, end - start, start)
-
     def _read_on(self, found: list[Chunk], places: list[Place], max_bytes: int) -> int:
         """Add what has to be read; how many of the places fitted."""
-        if not places:
-            return 0
         more, count = self._read_places(places, False, max_bytes - sum(map(len, found)), True)
         found += more
         return count

@@ -10,29 +10,19 @@ import ctypes
 from mainstem.model.ports import BLOCK_BYTES
 
 _CACHESTAT = 451  # on every processor that Python runs on today
-
-
-class _Range(ctypes.Structure):
-    _fields_ = [("position", ctypes.c_uint64), ("size", ctypes.c_uint64)]
-
-
-class _Found(ctypes.Structure):
-    """In pages, of the range."""
-
-    _fields_ = [
-        (name, ctypes.c_uint64)
-        for name in ("cached", "dirty", "being_written", "evicted", "recently_evicted")
-    ]
-
-
+# Position and size of the range, then what was found in it, in pages: in memory, dirty, being written, evicted,
+# recently evicted.
+_Question = ctypes.c_uint64 * 7
+_FOUND_AT = 2
 # The call is too short to let another thread have the GIL for it.
 _syscall = ctypes.PyDLL(None).syscall
 
 
 def is_resident(fd: int, position: int, size: int) -> bool | None:
     """All of it; None if the kernel does not say."""
-    asked, found = _Range(position, size), _Found()
-    if _syscall(_CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0) != 0:
+    question = _Question(position, size)
+    found = ctypes.byref(question, _FOUND_AT * 8)
+    if _syscall(_CACHESTAT, fd, question, found, 0) != 0:
         return None
     pages = (position + size - 1) // BLOCK_BYTES - position // BLOCK_BYTES + 1
-    return int(found.cached) >= pages
+    return bool(question[_FOUND_AT] >= pages)
