@@ -10,8 +10,8 @@ import ctypes
 from mainstem.model.ports import BLOCK_BYTES
 
 _CACHESTAT = 451  # on every processor that Python runs on today
-# Position and size of the range, then what was found in it, in pages: in memory, dirty, being written, evicted,
-# recently evicted.
+# Position and size of the range, then what was found in it, in pages: in memory, dirty, being written,
+# evicted, recently evicted.
 _Question = ctypes.c_uint64 * 7
 _FOUND_AT = 2
 # The call is too short to let another thread have the GIL for it.
