@@ -14,7 +14,7 @@ from mainstem.model.ports import Buffer
 HURRIED_TICK_S = 0.1
 # Messages: so that a strike often follows a note of what is being delivered before a snapshot has it, too.
 MARKED_AHEAD = 20
-# Of the journal's questions whether anybody reads: it asks twice for each round.
+# Of the journal's questions whether anybody reads: it asks twice for each round, and once for each merge.
 UNREAD_IN_A_ROW = 16
 
 

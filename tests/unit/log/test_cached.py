@@ -30,7 +30,7 @@ def test_it_is_looked_at_once_for_every_step_that_was_written():
 def test_a_run_takes_the_place_of_the_files_it_was_made_of():
     cached = cached_files(4 * MIB, 4 * MIB, 1 * MIB)
     assert cached.keeps({1, 2})
-    cached.merged({1, 2}, [(7, 5 * MIB), (8, 3 * MIB)])
+    cached.merged({1, 2}, {1, 2}, [(7, 5 * MIB), (8, 3 * MIB)])
     assert not cached.keeps({1})
     assert cached.keeps({7, 8, 3})
     leaving = cached.written(MIB, 10 * MIB)
@@ -39,16 +39,26 @@ def test_a_run_takes_the_place_of_the_files_it_was_made_of():
 
 def test_a_run_of_newer_files_leaves_after_the_older_ones():
     cached = cached_files(MIB, MIB, MIB)
-    cached.merged({2, 3}, [(7, 2 * MIB)])
+    cached.merged({2, 3}, {2, 3}, [(7, 2 * MIB)])
     assert [part.file_id for part in cached.written(MIB, 10 * MIB)] == [1, 7, 7]
 
 
 def test_files_that_are_gone_take_no_room_from_others():
     cached = cached_files(6 * MIB, 4 * MIB)
     assert cached.written(MIB, 2 * MIB) == [Part(1, 0, MIB), Part(1, MIB, MIB)]
-    cached.merged({1}, [])
+    cached.merged({1}, {1}, [])
     assert cached.written(MIB, 6 * MIB) == []
     assert cached.written(MIB, 7 * MIB) == [Part(2, 0, MIB)]
+
+
+def test_a_file_that_is_still_read_from_after_its_merge_counts_until_it_is_gone():
+    cached = cached_files(MIB, 2 * MIB, 3 * MIB)
+    cached.merged({2}, set(), [(7, 2 * MIB)])
+    assert cached.written(MIB, 2 * MIB) == []
+    assert cached.written(MIB, 3 * MIB) == [Part(1, 0, MIB)]
+    cached.merged({3}, {2, 3}, [(8, 3 * MIB)])
+    assert cached.written(MIB, 5 * MIB) == []
+    assert [part.file_id for part in cached.written(MIB, 10 * MIB)] == [7, 7, 8, 8, 8]
 
 
 def test_what_has_begun_to_leave_is_not_kept_when_it_is_merged():

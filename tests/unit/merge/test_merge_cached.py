@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from merge_house import LOG_OPTIONS, House
 
+from mainstem.kernel.log.jobs import MergeJob
 from mainstem.kernel.log.places import WouldBlock
-from mainstem.model.batch import read_header
 from mainstem.model.slices import FileSlice
 
 PARTITION = 5
@@ -59,10 +59,12 @@ def test_a_run_leaves_memory_as_its_files_would_have(tmp_path):
     merge_some(house)
     assert in_memory(house) == {True}
     house.log.chunks(PARTITION, 0, 1 << 30, house.ends[PARTITION])
-    run = house.log.files.manifest.runs[0]
-    while house.log.reader.file(run.file_id).is_cached(4096, run.size - 8192):
+    for _ in range(60):
         house.append(6, size=LARGE)
         house.log.chunks(6, house.ends[6] - 1, 1, house.ends[6])
+    for run in house.log.files.manifest.runs:
+        file = house.log.reader.file(run.file_id)
+        assert not any(file.is_cached(1, at) for at in range(0, run.size, 4096))
     with pytest.raises(WouldBlock):  # it is not believed either
         house.log.chunks(PARTITION, 0, 1 << 30, house.ends[PARTITION])
     assert house.read(PARTITION) == house.model[PARTITION]
@@ -75,11 +77,34 @@ def test_a_run_of_files_that_may_not_stay_in_memory_leaves_it(tmp_path):
     house.check()
 
 
-def test_a_run_of_what_nobody_read_leaves_memory(tmp_path):
-    house = house_with(tmp_path, cached_bytes=4 << 20)
-    for _ in range(40):
+@pytest.mark.parametrize("read", [False, True])
+def test_a_run_of_what_nobody_read_leaves_memory(tmp_path, read):
+    house = house_with(tmp_path, cached_bytes=64 << 20)
+    house.log.cached.written(64 << 20, 0)  # as much as may stay, and nothing has left
+    for _ in range(12):
         house.append(PARTITION, size=LARGE)
     house.settle()
+    if read:
+        house.read(PARTITION)
     house.work()
-    assert in_memory(house) == {False}
-    assert [read_header(batch).base_offset for batch in house.read(PARTITION)] == list(range(40))
+    assert in_memory(house) == {read}
+    house.check()
+
+
+def test_a_file_that_a_link_still_names_counts_as_in_memory_until_it_is_dropped(tmp_path):
+    house = house_with(tmp_path, cached_bytes=64 << 20)
+    body = house.append(PARTITION, size=LARGE)
+    house.settle()
+    house.read(PARTITION)
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    house.link(6, body)  # while it is being merged
+    house.runner.work()
+    assert house.log.retired
+    assert house.log.cached.keeps({body[0]})
+    house.settle()
+    house.work()
+    assert not house.log.retired
+    assert not house.log.cached.keeps({body[0]})
+    assert house.log.cached.keeps({run.file_id for run in house.log.files.manifest.runs})
+    house.check()

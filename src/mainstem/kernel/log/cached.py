@@ -4,7 +4,8 @@ Left alone, a fast writer fills all memory with pages that nobody reads, and eac
 kernel first: that costs several times what writing to it does. And once as much was written as may stay, and
 nobody has read any of it, what is written next need not be there at all.
 
-What is merged stays as long as it would have without that: a run takes the place of the files it was made of.
+What is merged stays in memory if all that it was made of was still there: a run takes the place of its files.
+It lies in the order of partitions, and leaves in that order.
 """
 
 from __future__ import annotations
@@ -24,30 +25,33 @@ class Part(NamedTuple):
 class CachedFiles:
     """For the log's owner; `was_read` may come from any thread."""
 
-    __slots__ = ("_due", "_most_bytes", "_stays", "_step_bytes", "_unread_bytes")
+    __slots__ = ("_bytes", "_due", "_most_bytes", "_stays", "_step_bytes", "_unread_bytes")
 
     def __init__(self, most_bytes: int, file_bytes: int) -> None:
         self._most_bytes = most_bytes
         # Besides what it frees, a step takes as long as two rounds: not too many of them.
         self._step_bytes = max(file_bytes // 8, 64 << 10)
         self._stays: list[Part] = []  # the oldest first: it leaves from its beginning on
+        self._bytes = 0  # of these
         self._due = 0  # written since they were looked at
         self._unread_bytes = 0  # written since anything was read
 
     def finished(self, file_id: int, size: int) -> None:
         self._stays.append(Part(file_id, 0, size))
+        self._bytes += size
 
     def keeps(self, file_ids: Collection[int]) -> bool:
-        """All that these files hold is wanted in memory."""
+        """These files count as in memory, all of them."""
         whole = {part.file_id for part in self._stays if part.position == 0}
         return whole.issuperset(file_ids) and not self.is_unread()
 
-    def merged(self, file_ids: Collection[int], runs: Sequence[tuple[int, int]]) -> None:
-        """The files are gone; `runs`, ids and sizes, are in memory instead."""
-        kept = [part for part in self._stays if part.file_id not in file_ids]
-        older = next((at for at, part in enumerate(self._stays) if part.file_id in file_ids), 0)
-        kept[older:older] = (Part(file_id, 0, size) for file_id, size in runs)
-        self._stays = kept
+    def merged(self, inputs: Collection[int], gone: Collection[int], runs: Sequence[tuple[int, int]]) -> None:
+        """`runs`, ids and sizes, are in memory and as old as the inputs. The files that are gone are not."""
+        older = next((at for at, part in enumerate(self._stays) if part.file_id in inputs), 0)
+        parts = [Part(file_id, 0, size) for file_id, size in runs]
+        stays = [*self._stays[:older], *parts, *self._stays[older:]]
+        self._stays = [part for part in stays if part.file_id not in gone]
+        self._bytes = sum(part.size for part in self._stays)
 
     def was_read(self) -> None:
         self._unread_bytes = 0
@@ -65,12 +69,11 @@ class CachedFiles:
             return leaving
         self._due = 0
         stays = self._stays
-        over = sum(part.size for part in stays) + active_bytes - self._most_bytes
-        while stays and over > 0:
+        while stays and self._bytes + active_bytes > self._most_bytes:
             file_id, position, left = stays[0]
             step = min(left, self._step_bytes)
             leaving.append(Part(file_id, position, step))
-            over -= step
+            self._bytes -= step
             if step < left:
                 stays[0] = Part(file_id, position + step, left - step)
             else:

@@ -35,6 +35,8 @@ ZERO_PIECE = bytes(1 << 20)
 # about 50 MB/s. Who fills a file faster than that gets on well without zeros.
 FILL_PAUSE_S = 0.02
 # The errors that a full disk gives: a state to live with. Any other means that the disk cannot be trusted.
+# The kernel may keep this much of a file in one piece.
+LARGEST_PAGE = 2 << 20
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -195,10 +197,12 @@ class Files:
 
     def uncache(self, file_id: int, position: int, size: int) -> None:
         """Of a finished file that is old enough to be read from the disk, if at all; it may be gone."""
+        # What is kept in one piece and only partly in the range would stay: so some that lies before it, too.
+        start = max(position - LARGEST_PAGE, 0)
         with contextlib.suppress(OSError):  # it is advice
             file = self.open_body(file_id)
             try:
-                file.uncache(position, size)
+                file.uncache(start, position + size - start)
             finally:
                 file.close()
 

@@ -53,7 +53,7 @@ class MergeJob(msgspec.Struct, frozen=True, array_like=True, tag=2):
     compact: dict[int, CompactOrder]
     output_ids: list[int]
     now_ms: int
-    keep_cached: bool = False  # the inputs are in memory, and so shall be what is made of them
+    keep_cached: bool = False  # the inputs count as in memory, and so shall what is made of them
     run_bytes: int = 1 << 30
     run_rows: int = 2_000_000
     max_keys: int = 1_000_000

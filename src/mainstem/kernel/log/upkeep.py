@@ -518,12 +518,15 @@ class Upkeep:
         self._post(lambda sidecars: self._swap(merge, outcome, sidecars), new)
 
     def _swap(self, merge: _Merge, outcome: Merged, new: list[Sidecar]) -> None:
-        gone = {entry.file_id for entry in merge.choice.inputs}
-        old = tuple(places for places in self._log.sealed if places.file_id in gone)
-        self._log.replace_sealed(gone, list(new), (*self._log.retired, *old))
+        log = self._log
+        inputs = {entry.file_id for entry in merge.choice.inputs}
+        old = tuple(places for places in log.sealed if places.file_id in inputs)
+        retired = (*log.retired, *old)
+        log.replace_sealed(inputs, list(new), retired)
         self._settle_retired()
+        gone = {places.file_id for places in retired} - {places.file_id for places in log.retired}
         in_memory = [(run.file_id, run.size) for run in outcome.runs if merge.job.keep_cached]
-        self._log.cached.merged(gone - {places.file_id for places in self._log.retired}, in_memory)
+        log.cached.merged(inputs, gone, in_memory)
         self._done()
 
     def _settle_retired(self, *, links_on_disk: bool = False) -> None:
