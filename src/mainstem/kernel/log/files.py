@@ -34,9 +34,9 @@ ZERO_PIECE = bytes(1 << 20)
 # Between two pieces, so that filling never takes more than a small share of the disk from those who write:
 # about 50 MB/s. Who fills a file faster than that gets on well without zeros.
 FILL_PAUSE_S = 0.02
-# The errors that a full disk gives: a state to live with. Any other means that the disk cannot be trusted.
 # The kernel may keep this much of a file in one piece.
 LARGEST_PAGE = 2 << 20
+# The errors that a full disk gives: a state to live with. Any other means that the disk cannot be trusted.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
