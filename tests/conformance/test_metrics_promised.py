@@ -5,6 +5,7 @@ import urllib.request
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from mainstem.testing import Broker
 
@@ -43,6 +44,22 @@ def test_metrics_tell_what_went_in_and_out_and_how_far_behind_a_group_is():
     assert seen['mainstem_group_lag{group="slow",topic="metered"}'] == 6
     assert seen["process_resident_memory_bytes"] > 0
     assert any(name.startswith("mainstem_build_info{version=") for name in seen)
+
+
+def test_the_lag_of_a_group_leaves_out_what_was_deleted_before_it_was_read():
+    with Broker() as broker:
+        producer = Producer({"bootstrap.servers": broker.kafka})
+        for number in range(10):
+            producer.produce("trimmed", f"value {number}")
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": broker.kafka, "group.id": "slow"})
+        consumer.commit(offsets=[TopicPartition("trimmed", 0, 1)], asynchronous=False)
+        consumer.close()
+        admin = AdminClient({"bootstrap.servers": broker.kafka})
+        for deleted in admin.delete_records([TopicPartition("trimmed", 0, 7)]).values():
+            deleted.result(30)
+        seen = samples(broker)
+    assert seen['mainstem_group_lag{group="slow",topic="trimmed"}'] == 3
 
 
 def test_every_meter_of_ours_is_in_the_docs_and_every_meter_in_the_docs_exists():

@@ -62,8 +62,10 @@ def group_lag(broker: Broker, max_offsets: int = MAX_OFFSETS_LOOKED_AT) -> Tally
         for at in offsets:
             topic = broker.topics.by_id.get(at.topic_id)
             if topic is not None and at.partition < len(topic.partitions):
-                end = topic.partitions[at.partition].high_watermark
-                behind[group, topic.name] += max(end - at.offset, 0)
+                partition = topic.partitions[at.partition]
+                # What was trimmed away is nobody's to read any more.
+                next_offset = max(at.offset, partition.log_start)
+                behind[group, topic.name] += max(partition.high_watermark - next_offset, 0)
     return behind
 
 
