@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from group_kit import CLASSIC, PARTITIONS, Crowd, Member, Stranger
 from kafka_kit import PATIENCE_S, Wire, create_topic, new_name, publish, until
@@ -158,6 +158,32 @@ def test_members_go_on_after_the_broker_was_killed(own_broker: Broker, topic, gr
     crowd.settle(3, 3)
     assert sorted(first.seen + second.seen, key=int)[:12] == [str(number) for number in range(12)]
     crowd.close()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_an_empty_group_keeps_its_protocol_over_a_restart(own_broker, transactional):
+    topic, group = new_name("topic"), new_name("group")
+    create_topic(own_broker.kafka, topic, 1)
+    consumer = Consumer({"bootstrap.servers": own_broker.kafka, "group.id": group, **NEWER})
+    consumer.subscribe([topic])
+    until(lambda: consumer.poll(0.1) is None and consumer.assignment(), "its partition")
+    offsets = [TopicPartition(topic, 0, 0)]
+    if transactional:
+        producer = Producer({"bootstrap.servers": own_broker.kafka, "transactional.id": group})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        producer.commit_transaction(30)
+    else:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+    own_broker.kill()
+    own_broker.restart()
+    admin = AdminClient({"bootstrap.servers": own_broker.kafka})
+    described = admin.describe_consumer_groups([group])[group].result(30)
+    assert (described.type, described.state) == (ConsumerGroupType.CONSUMER, ConsumerGroupState.EMPTY)
+    listed = admin.list_consumer_groups(types={ConsumerGroupType.CONSUMER}).result(30)
+    assert [(one.group_id, one.state) for one in listed.valid] == [(group, ConsumerGroupState.EMPTY)]
 
 
 # --- by hand -------------------------------------------------------------------------------------

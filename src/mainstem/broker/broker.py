@@ -148,13 +148,19 @@ class Broker:
         log.on_synced = self._on_synced
         self.publisher = Publisher(log, self.clock, options.producer_expiry_ms, self._reserve_offsets)
         self.reading = Reading(log)
-        self.transactions = Transactions(
-            self.store, self.coordinator, self.topics, self.offsets, self.clock, options.producer_expiry_ms
-        )
-        self.shares = Shares(self.share_book, self.store, self.reading, self.clock)
         self.groups = GroupCoordinator(
             self.store, self.offsets, self.share_book, self.clock, self.chance, options
         )
+        self.transactions = Transactions(
+            self.store,
+            self.coordinator,
+            self.topics,
+            self.offsets,
+            self.clock,
+            options.producer_expiry_ms,
+            self.groups.is_consumer,
+        )
+        self.shares = Shares(self.share_book, self.store, self.reading, self.clock)
         self.security = Security(self.access, self.store, self.chance)
         self.sinks = SinkPublisher(self.store, self._sinks, self.topics, self.clock)
         log.start(asyncio.get_running_loop().call_soon)

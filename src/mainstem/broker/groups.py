@@ -250,7 +250,10 @@ class GroupCoordinator:
     async def commit(self, group_id: str, offsets: Sequence[CommittedOffset]) -> None:
         """After `check_commit`. On disk, and visible, when this returns."""
         if offsets:
-            await self._journal(OffsetsCommitted(group_id, offsets))
+            await self._journal(OffsetsCommitted(group_id, offsets, self.is_consumer(group_id)))
+
+    def is_consumer(self, group_id: str) -> bool | None:
+        return self._groups.is_consumer(group_id)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         self._groups.check_fetch(group_id, member_id, epoch)

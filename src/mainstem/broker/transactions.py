@@ -10,7 +10,7 @@ disk happens in the journal's own call: a client that hangs up in between leaves
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from mainstem.broker.partition import Partition
@@ -53,7 +53,10 @@ class Transactions:
         offsets: GroupOffsets,
         clock: Clock,
         producer_expiry_ms: int,
+        is_consumer: Callable[[str], bool | None],
     ) -> None:
+        """`is_consumer`: whether a group has the newer protocol, if that can be told."""
+        self._is_consumer = is_consumer
         self.coordinator = coordinator
         self._store = store
         self._topics = topics
@@ -108,7 +111,7 @@ class Transactions:
             self._submit(self.coordinator.ensure_group(transactional_id, producer_id, epoch, group, now_ms))
         else:
             self.coordinator.check_offset_commit(transactional_id, producer_id, epoch, group, abortable_known)
-        staged = TxnOffsetsStaged(producer_id, group, list(offsets))
+        staged = TxnOffsetsStaged(producer_id, group, list(offsets), self._is_consumer(group))
         await self._store.commit(
             Section.OFFSETS, staged, essential=True, then=partial(self._offsets.apply, staged)
         )

@@ -156,3 +156,29 @@ def test_offsets_that_expire_leave_a_commit_that_came_just_before():
     assert list(offsets.all("g")) == [at(7, commit_ms=1)]
     offsets.apply(TxnOffsetsEnded(9, commit=True))
     assert offsets.get("g", ORDERS, 1) == at(8, partition=1, commit_ms=1)
+
+
+def test_which_protocol_a_group_has_is_kept_with_its_offsets():
+    offsets = machine(OffsetsCommitted("g", [at(5)], True), OffsetsCommitted("g", [at(6)]))
+    assert offsets.is_consumer("g")  # who is no member of any kind changes nothing
+    again = machine(*offsets.dump())
+    assert again.is_consumer("g")
+    again.apply(OffsetsCommitted("g", [at(7)], False))
+    assert not again.is_consumer("g")
+    assert not machine(*again.dump()).is_consumer("g")
+
+
+@pytest.mark.parametrize(
+    "gone", [GroupDeleted("g"), OffsetsDeleted("g", [(ORDERS, 0)]), TopicOffsetsDeleted(ORDERS)]
+)
+def test_a_group_that_is_gone_has_no_protocol(gone):
+    offsets = machine(OffsetsCommitted("g", [at(5)], True), gone)
+    assert not offsets.is_consumer("g")
+
+
+def test_a_group_has_a_protocol_while_a_transaction_may_still_commit_for_it():
+    staged = TxnOffsetsStaged(1, "g", [at(5)], True)
+    assert machine(*machine(staged).dump()).is_consumer("g")
+    assert machine(staged, TxnOffsetsEnded(1, True)).is_consumer("g")
+    assert not machine(staged, TxnOffsetsEnded(1, False)).is_consumer("g")
+    assert not machine(staged, TopicOffsetsDeleted(ORDERS)).is_consumer("g")

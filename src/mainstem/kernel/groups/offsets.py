@@ -43,8 +43,11 @@ class CommittedOffset(msgspec.Struct, array_like=True, frozen=True):
 
 
 class OffsetsCommitted(msgspec.Struct, array_like=True, tag=40, frozen=True):
+    """`consumer`: whether the group has the newer protocol; None leaves it as it was."""
+
     group: str
     offsets: Sequence[CommittedOffset]
+    consumer: bool | None = None
 
 
 class OffsetsDeleted(msgspec.Struct, array_like=True, tag=41, frozen=True):
@@ -70,9 +73,12 @@ class TopicOffsetsDeleted(msgspec.Struct, array_like=True, tag=43, frozen=True):
 
 
 class TxnOffsetsStaged(msgspec.Struct, array_like=True, tag=44, frozen=True):
+    """`consumer` is true at once, however the transaction ends."""
+
     producer_id: int
     group: str
     offsets: Sequence[CommittedOffset]
+    consumer: bool | None = None
 
 
 class TxnOffsetsEnded(msgspec.Struct, array_like=True, tag=45, frozen=True):
@@ -124,6 +130,8 @@ class GroupOffsets:
         # topic id -> the groups with an offset of it: one name, or a set as soon as there are two. The
         # plain name keeps a topic with one reader, the usual case, from costing a set of 216 bytes.
         self._readers: dict[bytes, str | set[str]] = {}
+        # Of the groups that have something committed or staged: those whose members speak the newer protocol.
+        self._consumer: set[str] = set()
 
     # --- questions -----------------------------------------------------------------------------
 
@@ -138,6 +146,10 @@ class GroupOffsets:
         key = pack_key(topic_id, partition)
         value = self._committed.get(group, {}).get(key)
         return None if value is None else unpack_offset(key, value)
+
+    def is_consumer(self, group: str) -> bool:
+        """Its last members spoke the newer protocol (KIP-848)."""
+        return group in self._consumer
 
     def all(self, group: str) -> Iterator[CommittedOffset]:
         return (unpack_offset(key, value) for key, value in self._committed.get(group, {}).items())
@@ -170,26 +182,33 @@ class GroupOffsets:
 
     def apply(self, delta: OffsetDelta) -> None:
         match delta:
-            case OffsetsCommitted(group, offsets):
+            case OffsetsCommitted(group, offsets, consumer):
+                self._note_protocol(group, consumer)
                 for at in offsets:
                     key = pack_key(at.topic_id, at.partition)
                     self._staged.supersede(group, key)
                     self._put(group, key, pack_value(at))
-            case TxnOffsetsStaged(producer_id, group, offsets):
+            case TxnOffsetsStaged(producer_id, group, offsets, consumer):
+                self._note_protocol(group, consumer)
                 for at in offsets:
                     self._staged.put(producer_id, group, pack_key(at.topic_id, at.partition), pack_value(at))
             case TxnOffsetsEnded(producer_id, commit):
-                for group, key, value, order in self._staged.end(producer_id):
+                ended = self._staged.end(producer_id)
+                for group, key, value, order in ended:
                     if commit and value is not None:
                         self._staged.supersede(group, key, before=order)
                         self._put(group, key, value)
+                for group in {group for group, *_ in ended}:
+                    self._forget_if_empty(group)
             case OffsetsDeleted(group, keys, committed_upto_ms):
                 for topic_id, partition in keys:
                     self._drop(group, pack_key(topic_id, partition), committed_upto_ms)
+                self._forget_if_empty(group)
             case GroupDeleted(group):
                 self._staged.drop_group(group)
                 for topic_id in {key[:16] for key in self._committed.pop(group, ())}:
                     self._remove_reader(topic_id, group)
+                self._consumer.discard(group)
             case TopicOffsetsDeleted(topic_id):
                 self._drop_topic(topic_id)
 
@@ -207,12 +226,12 @@ class GroupOffsets:
     ) -> Iterator[OffsetDelta]:
         """Superseded stages first, so that the commits after them supersede them again."""
         for producer_id, group, key, value in superseded:
-            yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)])
+            yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)], self.is_consumer(group))
         for group in groups:
             if group in self._committed:
-                yield OffsetsCommitted(group, list(self.all(group)))
+                yield OffsetsCommitted(group, list(self.all(group)), self.is_consumer(group))
         for producer_id, group, key, value in live:
-            yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)])
+            yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)], self.is_consumer(group))
 
     # --- the two tables, always changed together -------------------------------------------------
 
@@ -239,14 +258,26 @@ class GroupOffsets:
             del self._committed[group]
 
     def _drop_topic(self, topic_id: bytes) -> None:
-        readers = self._readers.pop(topic_id, ())
-        for group in [readers] if isinstance(readers, str) else readers:
+        readers = self._readers.pop(topic_id, set())
+        groups = {readers} if isinstance(readers, str) else readers
+        for group in groups:
             offsets = self._committed[group]
             for key in [key for key in offsets if key.startswith(topic_id)]:
                 del offsets[key]
             if not offsets:
                 del self._committed[group]
-        self._staged.drop_topic(topic_id)
+        for group in groups | self._staged.drop_topic(topic_id):
+            self._forget_if_empty(group)
+
+    def _note_protocol(self, group: str, consumer: bool | None) -> None:
+        if consumer:
+            self._consumer.add(group)
+        elif consumer is False:
+            self._consumer.discard(group)
+
+    def _forget_if_empty(self, group: str) -> None:
+        if group not in self._committed and not self._staged.holds_group(group):
+            self._consumer.discard(group)
 
     def _add_reader(self, topic_id: bytes, group: str) -> None:
         readers = self._readers.setdefault(topic_id, group)

@@ -29,6 +29,7 @@ from mainstem.kernel.groups.consumer_messages import (
     JOIN_EPOCH,
     ConsumerHeartbeat,
     ConsumerLimits,
+    ConsumerState,
     ConsumerView,
     HeartbeatResult,
     Topics,
@@ -167,6 +168,11 @@ class Groups:
 
     # --- offsets -------------------------------------------------------------------------------
 
+    def is_consumer(self, group_id: str) -> bool | None:
+        """Whether it has the newer protocol, for the journal; None if it has no members to tell."""
+        group = self._groups.get(group_id)
+        return None if group is None else isinstance(group, ConsumerGroup)
+
     def check_commit(
         self,
         group_id: str,
@@ -227,7 +233,8 @@ class Groups:
             self._check_exists(group_id)
         if self._is_share(group_id):
             return GroupKind.SHARE
-        return GroupKind.CONSUMER if isinstance(group, ConsumerGroup) else GroupKind.CLASSIC
+        consumer = self._offsets.is_consumer(group_id) if group is None else isinstance(group, ConsumerGroup)
+        return GroupKind.CONSUMER if consumer else GroupKind.CLASSIC
 
     def describe(self, group_id: str) -> ClassicView | ConsumerView | ShareView:
         group = self._groups.get(group_id)
@@ -236,6 +243,8 @@ class Groups:
         self._check_exists(group_id)
         if group_id in self._shares:
             return ShareGroup(group_id, 0).describe()
+        if self._offsets.is_consumer(group_id):
+            return ConsumerGroup(group_id, 0, self._consumer_limits).describe()
         return ClassicView(group_id, ClassicState.EMPTY, "", "", 0, None, ())
 
     def ids(self) -> list[str]:
@@ -252,6 +261,10 @@ class Groups:
             return ListedGroup(group_id, self.kind(group_id), group.state.value, _protocol_type(group))
         if group_id in self._shares:
             return ListedGroup(group_id, GroupKind.SHARE, ShareState.EMPTY.value, GroupKind.SHARE.value)
+        if self._offsets.is_consumer(group_id):
+            return ListedGroup(
+                group_id, GroupKind.CONSUMER, ConsumerState.EMPTY.value, GroupKind.CONSUMER.value
+            )
         if group_id in self._offsets:
             return ListedGroup(group_id, GroupKind.CLASSIC, ClassicState.EMPTY.value, "")
         return None

@@ -57,9 +57,12 @@ class Staged:
         for key in [key for _, name, key, _ in self._all() if name == group]:
             self.drop(group, key)
 
-    def drop_topic(self, topic_id: bytes) -> None:
-        for group, key in [(group, key) for _, group, key, _ in self._all() if key.startswith(topic_id)]:
+    def drop_topic(self, topic_id: bytes) -> set[str]:
+        """The groups that had staged something for it."""
+        gone = {(group, key) for _, group, key, _ in self._all() if key.startswith(topic_id)}
+        for group, key in gone:
             self.drop(group, key)
+        return {group for group, _ in gone}
 
     def holds(self, group: str, key: bytes) -> bool:
         return any(True for _ in self._of(group, key))
