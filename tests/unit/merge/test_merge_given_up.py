@@ -11,6 +11,8 @@ from merge_house import EAGER, House
 from mainstem.kernel.log.jobs import Failed, MergeJob
 from mainstem.kernel.log.layout import FileKind
 from mainstem.kernel.log.plan import UpkeepOptions
+from mainstem.kernel.log.sidecar import Sidecar
+from mainstem.kernel.log.survey import partitions_of
 
 
 @pytest.fixture
@@ -157,19 +159,35 @@ def test_looking_at_a_merge_takes_a_few_slices_a_tick_from_the_first_on_whatever
         return house.facts.floors.get(partition, 0)
 
     monkeypatch.setattr(house.facts, "floor", floor)
-    for partition in range(10, 30):
+    for partition in range(10, 60):
         house.append(partition, size=100)
     job = start_merge(house)
     assert sorted(asked) == sorted(job.floors), "what the merge needs to know, and nothing twice"
     delete_most(house)
-    for partition in range(10, 30):
+    for partition in range(10, 60):
         house.trim(partition, None)
     for jump_ms in (0, 3_600_000, -4_000_000, *[0] * 20):
         asked.clear()
         house.now_ms += jump_ms
         house.plan()
-        assert len(asked) <= 4
+        assert len(asked) <= 16
     assert house.runner.abandoned == 1
+
+
+def test_the_partitions_of_a_merge_are_gathered_in_slices(house):
+    for partition in (14, 11, 13, 12, 10):
+        house.append(partition, size=100)
+    job = start_merge(house)
+    inputs = {entry.file_id for entry in job.inputs}
+    sidecars = [p for p in house.log.sealed if isinstance(p, Sidecar) and p.file_id in inputs]
+    gathering = partitions_of(sidecars, 1)
+    slices = 0
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            next(gathering)
+            slices += 1
+    assert ended.value.value == sorted(job.floors)
+    assert slices == sum(len(sidecar.partitions()) for sidecar in sidecars) >= 5
 
 
 def test_a_merge_is_given_up_also_while_something_else_that_failed_has_to_wait(tmp_path, monkeypatch):

@@ -45,8 +45,8 @@ class UpkeepOptions:
     dirty_ratio: float = 0.5
     dead_ratio: float = 0.5
     survey_every_ms: int = 60_000
-    # Look-ups per slice of the owner's time: a few milliseconds.
-    slice_steps: int = 4096
+    # Look-ups per slice of the owner's time: two or three milliseconds.
+    slice_steps: int = 1024
     # After a failure: twice as long each time. A full disk is often the reason, and is to be emptied soon;
     # damage does not go away by itself.
     retry_ms: int = 2_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from itertools import islice
 
 from mainstem.kernel.log.places import Span
 from mainstem.kernel.log.sidecar import Sidecar
@@ -32,3 +33,14 @@ def count_live(sidecars: Iterable[Sidecar], floor: Floor, slice_steps: int) -> G
             if step % slice_steps == 0:
                 yield
     return live
+
+
+def partitions_of(sidecars: Iterable[Sidecar], slice_steps: int) -> Generator[None, None, list[int]]:
+    """Returns all that they hold, sorted; yields after every `slice_steps` of them."""
+    found: set[int] = set()
+    for sidecar in sidecars:
+        left = iter(sidecar.partitions())
+        while few := list(islice(left, slice_steps)):
+            found.update(few)
+            yield
+    return sorted(found)

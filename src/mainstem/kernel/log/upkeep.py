@@ -53,7 +53,7 @@ from mainstem.kernel.log.plan import (
 )
 from mainstem.kernel.log.seal import seal_table
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
-from mainstem.kernel.log.survey import count_live, live_part
+from mainstem.kernel.log.survey import count_live, live_part, partitions_of
 from mainstem.kernel.log.upkeep_meters import UpkeepMeters
 from mainstem.model.errors import CorruptFile
 from mainstem.model.logs import get_log
@@ -68,7 +68,7 @@ _RATE_MS = 1000
 _SEALS_AT_ONCE = 64
 # A merge is looked at in so many slices a tick, some hundredths of the owner's time, however many it takes.
 # It is given up when no more than this share of it still lives.
-_WATCH_SLICES, _WORTH_ENDING = 4, 0.25
+_WATCH_SLICES, _WORTH_ENDING = 16, 0.25
 Slices = Generator[None, None, None]
 # Yields True when there is more to do right away, False when it rests until the next tick.
 Watch = Generator[bool, None, None]
@@ -348,7 +348,8 @@ class Upkeep:
         floors: dict[int, int] = {}
         compact: dict[int, CompactOrder] = {}
         older = self._older_than(choice)
-        for step, partition in enumerate(sorted({p for places in inputs for p in places.partitions()}), 1):
+        partitions = yield from partitions_of(inputs, steps)
+        for step, partition in enumerate(partitions, 1):
             floor = self._facts.floor(partition)
             floors[partition] = DELETED if floor is None else floor
             policy = None if floor is None else self._facts.compaction(partition)
