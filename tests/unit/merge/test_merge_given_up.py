@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -180,13 +181,13 @@ def test_the_partitions_of_a_merge_are_gathered_in_slices(house):
     job = start_merge(house)
     inputs = {entry.file_id for entry in job.inputs}
     sidecars = [p for p in house.log.sealed if isinstance(p, Sidecar) and p.file_id in inputs]
-    gathering = partitions_of(sidecars, 1)
-    slices = 0
-    with pytest.raises(StopIteration) as ended:
-        while True:
-            next(gathering)
-            slices += 1
-    assert ended.value.value == sorted(job.floors)
+    found: list[int] = []
+
+    def gather() -> Iterator[None]:
+        found.extend((yield from partitions_of(sidecars, 1)))
+
+    slices = sum(1 for _ in gather())
+    assert found == sorted(job.floors)
     assert slices == sum(len(sidecar.partitions()) for sidecar in sidecars) >= 5
 
 
