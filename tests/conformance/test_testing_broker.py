@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -126,6 +127,17 @@ def test_a_killed_process_comes_back_with_everything_that_was_acknowledged():
         broker.restart()
         assert broker.kafka == before
         assert read(broker, 1) == [b"acknowledged"]
+
+
+def test_a_process_leaves_no_folder_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Broker(process=True) as broker:
+        broker.restart()
+        assert len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(MainstemError), Broker({"server.node_id": "none"}, process=True):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_thread_cannot_be_killed():

@@ -36,6 +36,9 @@ class Runner(Protocol):
     def kill(self) -> None:
         """As SIGKILL does."""
 
+    def close(self) -> None:
+        """Once it has ended: remove what was kept for another start."""
+
 
 class Broker:
     """A broker for one test or many; a context manager that starts and stops it.
@@ -112,6 +115,7 @@ class Broker:
             if made and not self._keep_data:
                 shutil.rmtree(self._data, ignore_errors=True)
                 self._data = None
+            self._runner.close()
             raise
         self.is_running = True
         return self
@@ -138,6 +142,7 @@ class Broker:
         try:
             self.stop()
         finally:
+            self._runner.close()
             if self._data is not None and self._given_data is None and not self._keep_data:
                 shutil.rmtree(self._data, ignore_errors=True)
                 self._data = None

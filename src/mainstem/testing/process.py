@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,12 +26,22 @@ _PROGRAM = "from mainstem.cli.main import main; main()"
 class ProcessRunner:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        # Beside the data, never in it: a test may look at every file there.
-        self._folder = tempfile.TemporaryDirectory(prefix="mainstem-run-")
-        self.log = Path(self._folder.name) / "log.txt"
-        self._ready = Path(self._folder.name) / "ready.json"
+        # Beside the data, never in it: a test may look at every file there. Kept from start to start.
+        self._folder: Path | None = None
+
+    @property
+    def log(self) -> Path:
+        assert self._folder is not None
+        return self._folder / "log.txt"
+
+    @property
+    def _ready(self) -> Path:
+        assert self._folder is not None
+        return self._folder / "ready.json"
 
     def start(self, settings: Mapping[str, object]) -> Mapping[str, str]:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="mainstem-run-"))
         self._ready.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -39,7 +50,7 @@ class ProcessRunner:
                 stdout=log,
                 stderr=log,
                 env=_environment(),
-                cwd=self._folder.name,
+                cwd=self._folder,
             )
         atexit.register(self._process.kill)  # nothing stays behind when the test run itself is cut short
         until = time.monotonic() + START_TIMEOUT_S
@@ -71,6 +82,11 @@ class ProcessRunner:
         self._process.kill()
         self._process.wait()
         atexit.unregister(self._process.kill)
+
+    def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     def _flags(self, settings: Mapping[str, object]) -> list[str]:
         flags = ["--ready-file", str(self._ready)]

@@ -45,6 +45,9 @@ class ThreadRunner:
     def kill(self) -> None:
         raise InvalidRequest("a thread cannot be killed: use Broker(process=True)")
 
+    def close(self) -> None:
+        """It leaves nothing."""
+
     def _run(self, settings: dict[str, object], started: Future[Mapping[str, str]]) -> None:
         # A broker shortens the interval for its process; here the process is somebody's test run.
         interval_s = sys.getswitchinterval()
