@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from bench.peers import kafka
+
 from mainstem.testing.broker import Broker
 
 HERE = Path(__file__).parent
