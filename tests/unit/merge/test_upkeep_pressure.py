@@ -154,3 +154,41 @@ def test_an_index_that_the_child_seals_is_not_sealed_here_too(tmp_path):
     while tables(house):
         house.work()
     house.check()
+
+
+def test_indexes_that_are_sealed_together_stay_in_the_order_of_their_files(tmp_path):
+    """Files between them wait longer: those with links, while a merge goes on."""
+    house = held_merge(tmp_path)
+    merging = len(house.log.sealed)
+    for number in range(4):
+        house.append(1, 2)
+        if number % 2 == 0:
+            house.link(2, house.bodies[0])
+        house.roll()
+        house.plan()
+    waiting = [isinstance(places, PlaceTable) for places in house.log.sealed[merging:]]
+    assert True in waiting[: waiting.index(False) + 1], "nothing lies between"
+    house.check()
+    house.runner.work()
+    house.plan()
+    house.plan()
+    house.check()
+    files = [places.file_id for places in house.log.sealed]
+    manifest = house.log.files.manifest
+    assert files == [e.file_id for e in manifest.runs] + [e.file_id for e in manifest.journals if e.size]
+
+
+def test_long_and_short_indexes_that_wait_together_stay_in_the_order_of_their_files(tmp_path):
+    """After a start all finished files wait; the long ones are left to the child."""
+    house = House(str(tmp_path), UpkeepOptions(sealed_here_rows=20))
+    for count in (1, 30, 1, 30, 1):
+        for _ in range(count):
+            house.append(1)
+        house.roll()
+    house.reopen()
+    order = [places.file_id for places in house.log.sealed]
+    assert all(isinstance(places, PlaceTable) for places in house.log.sealed)
+    house.plan()
+    assert {isinstance(places, PlaceTable) for places in house.log.sealed} == {True, False}
+    assert [places.file_id for places in house.log.sealed] == order
+    house.check()

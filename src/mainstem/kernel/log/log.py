@@ -39,6 +39,7 @@ from mainstem.kernel.log.manifest import Manifest, SnapshotEntry
 from mainstem.kernel.log.places import Place, Places, PlaceTable, bytes_of, find_across
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.recover import Recovered, Replay, recover
+from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.snapshot import SnapshotWriter
 from mainstem.model.batch import leader_epoch
 from mainstem.model.errors import BodyGone, CorruptFile, DiskFull, StorageFailed
@@ -423,10 +424,18 @@ class Log:
         """Files whose places are found elsewhere now, but whose bodies links still name."""
         return self._retired
 
+    def use_sidecars(self, sidecars: list[Sidecar]) -> None:
+        """Each takes the place of its own file's index in memory: what lies between them keeps its place."""
+        ready = {sidecar.file_id: sidecar for sidecar in sidecars}
+        tables = tuple(ready.get(places.file_id, places) for places in self._tables)
+        self._note_files(tables)
+        self._tables = tables
+
     def replace_sealed(
         self, gone: set[int], new: list[Places], retired: tuple[Places, ...] | None = None
     ) -> None:
-        """After a merge, or when a sidecar is ready: `new` takes the place of the oldest of `gone`.
+        """After a merge: `new` takes the place of the oldest of `gone`. What lies between those has none of
+        their partitions.
 
         `retired` are those files out of use that must still be read from; None leaves them as they are.
         """

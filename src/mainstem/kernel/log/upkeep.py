@@ -300,7 +300,7 @@ class Upkeep:
 
     def _use_short(self, made: list[Sidecar]) -> None:
         self._sealing = frozenset()
-        self._log.replace_sealed({sidecar.file_id for sidecar in made}, list(made))
+        self._log.use_sidecars(made)
         self._meters.count_files(self._files.manifest)
 
     def _seal_long(self) -> bool:
@@ -452,7 +452,7 @@ class Upkeep:
         self._post(self._use_sealed, sidecar)
 
     def _use_sealed(self, sidecar: Sidecar) -> None:
-        self._log.replace_sealed({sidecar.file_id}, [sidecar])
+        self._log.use_sidecars([sidecar])
         self._done()
 
     def _on_merged(self, merge: _Merge, outcome: Outcome) -> None:
