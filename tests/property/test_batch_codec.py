@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstem.model import batch as batch_module
-from mainstem.model import record_loop
+from mainstem.model import record_check, record_loop
 from mainstem.model.batch import (
     BATCH_OVERHEAD,
     HEADER,
@@ -190,16 +190,16 @@ def test_damaged_compressed_data_stays_within_the_limit(plain, codec, data):
 # --- compiled and plain are the same -----------------------------------------------------------
 
 
-def plain_loop():
-    """The loop's source as Python runs it, whatever is compiled."""
-    source = Path(batch_module.__file__).with_name("record_loop.py")
-    spec = importlib.util.spec_from_file_location("plain_record_loop", source)
+def plain(name: str):
+    """A module's source as Python runs it, whatever is compiled."""
+    source = Path(batch_module.__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"plain_{name}", source)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-PLAIN = plain_loop()
+PLAIN, PLAIN_CHECK = plain("record_loop"), plain("record_check")
 
 
 def outcome(function, *arguments):
@@ -225,7 +225,38 @@ def test_the_loop_in_use_does_what_its_source_says(data, count, last_delta, appe
     arguments = (data, count, last_delta, 2**60, -5, append_ms)
     assert outcome(record_loop.decode, *arguments) == outcome(PLAIN.decode, *arguments)
     assert outcome(record_loop.scan, data, count, last_delta) == outcome(PLAIN.scan, data, count, last_delta)
-    assert outcome(record_loop.check, data, count) == outcome(PLAIN.check, data, count)
+
+
+@settings(max_examples=400)
+@given(st.lists(PIECES, max_size=12).map(b"".join), st.integers(0, 4), TIMES, st.integers(0, 4))
+def test_the_check_in_use_does_what_its_source_says(data, count, since, offset):
+    assert outcome(record_check.check, data, 0, count) == outcome(PLAIN_CHECK.check, data, 0, count)
+    by_time = (data, count, since, offset)
+    assert outcome(record_check.first_since, *by_time) == outcome(PLAIN_CHECK.first_since, *by_time)
+    late = (data, count, offset)
+    assert outcome(record_check.latest, *late) == outcome(PLAIN_CHECK.latest, *late)
+
+
+@given(RECORDS)
+def test_what_the_check_passes_is_what_can_be_decoded(records):
+    data = bytearray()
+    record_loop.encode(data, records, 0)
+    top_ms, keyless = record_check.check(data, 0, len(records))
+    assert top_ms == max(record.timestamp_ms for record in records)
+    positions = [at for at, record in enumerate(records) if record.key is None]
+    assert keyless == len(positions)
+    assert record_check.without_key(data, 0, len(records), 3) == positions[:3]
+
+
+@settings(max_examples=400)
+@given(st.lists(PIECES, max_size=12).map(b"".join), st.integers(0, 4))
+def test_the_check_refuses_what_cannot_be_decoded(data, count):
+    """It may refuse more: a gap in the offsets, a key of less than no bytes."""
+    try:
+        record_check.check(data, 0, count)
+    except CorruptBatch:
+        return
+    assert len(record_loop.decode(data, count, count - 1, 0, 0, None)) == count
 
 
 @given(RECORDS)

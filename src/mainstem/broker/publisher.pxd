@@ -10,7 +10,8 @@ cdef class Publisher:
     cdef public long long messages, bytes
 
     @cython.locals(
-        fields=tuple, size=Py_ssize_t, count="long long", producer_id="long long", max_timestamp_ms="long long",
+        fields=tuple, size=Py_ssize_t, count="long long", producer_id="long long", said_ms="long long",
+        max_timestamp_ms="long long",
         now_ms="long long", base="long long", last="long long", append_time="long long", early=bint,
         copied=bint,
     )

@@ -19,7 +19,9 @@ from mainstem.model.batch import (
     checked_fields,
     header_of,
     place_batch,
+    read_fields,
     stamp_append_time,
+    stamp_max_timestamp,
 )
 from mainstem.model.errors import BatchTooLarge, InvalidTimestamp, InvalidTransactionState, NotSupported
 from mainstem.model.ports import Clock
@@ -62,7 +64,11 @@ class Publisher:
         """
         policy = partition.topic.policy
         fields = checked_fields(batch, policy.max_message_bytes)
-        _, _, _, _, _, _, _, _, max_timestamp_ms, producer_id, _, _, count = fields
+        _, _, _, _, _, _, _, _, said_ms, producer_id, _, _, count = fields
+        max_timestamp_ms = check_records(batch, need_keys=policy.compact)
+        if max_timestamp_ms != said_ms:
+            stamp_max_timestamp(batch, max_timestamp_ms)
+            fields = read_fields(batch)
         now_ms = self._clock.now_ms()
         append_time, early = NO_APPEND_TIME, False
         if policy.plain:
@@ -107,6 +113,7 @@ class Publisher:
         header = header_of(checked_fields(batch, policy.max_message_bytes))
         if header.producer_id >= 0:
             raise NotSupported("a batch that its producer has numbered cannot be part of something larger")
+        check_records(batch, need_keys=policy.compact)
         return _as_wanted(policy, batch, header, self._clock.now_ms())
 
     def _note_producer(self, partition: Partition, header: BatchHeader, base: int, now_ms: int) -> None:
@@ -178,8 +185,6 @@ def _as_wanted(policy: TopicPolicy, batch: memoryview, header: BatchHeader, now_
         or (policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms)
     ):
         raise _wrong_time(header.max_timestamp_ms, now_ms)
-    if policy.compact:
-        check_records(batch, need_keys=True)
     if policy.codec is not None and header.codec != policy.codec:
         return _recompressed(batch, policy.codec, policy.max_message_bytes)
     return batch

@@ -150,6 +150,12 @@ def read_header(buf: bytes | bytearray | memoryview, pos: int = 0) -> BatchHeade
     return _new_tuple(BatchHeader, _unpack_header(buf, pos))
 
 
+def read_fields(buf: memoryview) -> HeaderFields:
+    """The fields of a header without names, for who takes them apart at once. Checks nothing."""
+    fields: HeaderFields = _unpack_header(buf)
+    return fields
+
+
 def check_batch(buf: memoryview, max_bytes: int) -> BatchHeader:
     """The header of a producer's record set, which must be exactly one sound batch of at most `max_bytes`.
 
@@ -174,6 +180,7 @@ def checked_fields(buf: memoryview, max_bytes: int) -> HeaderFields:
         or attributes & _NOT_FOR_PRODUCERS
         or attributes & CODEC_MASK > ZSTD
         or (sequence < 0 <= producer_id)
+        or (producer_id < 0 and attributes & TRANSACTIONAL_BIT)
     ):
         raise _why_refused(header_of(fields), size, max_bytes)
     if _crc(buf[SIGNED_FROM:]) != crc:
@@ -218,6 +225,8 @@ def _why_refused(header: BatchHeader, size: int, max_bytes: int) -> MainstemErro
         return InvalidTimestamp("a producer may not set the append time bit")
     if header.has_delete_horizon:
         return InvalidRecord("a producer may not set the delete horizon bit")
+    if header.is_transactional and not header.has_producer_id:
+        return InvalidRecord("a transactional batch without a producer id: no transaction would ever end it")
     return InvalidRecord(f"sequence {header.base_sequence} with producer id {header.producer_id}")
 
 
@@ -263,7 +272,12 @@ def stamp_append_time(buf: bytearray | memoryview, now_ms: int) -> None:
     """Make `now_ms` the timestamp of every record in a buffer of exactly one batch, and seal it again."""
     (attributes,) = _ATTRIBUTES.unpack_from(buf, SIGNED_FROM)
     _ATTRIBUTES.pack_into(buf, SIGNED_FROM, attributes | APPEND_TIME_BIT)
-    _MAX_TIMESTAMP.pack_into(buf, MAX_TIMESTAMP_AT, now_ms)
+    stamp_max_timestamp(buf, now_ms)
+
+
+def stamp_max_timestamp(buf: bytearray | memoryview, timestamp_ms: int) -> None:
+    """Write the greatest timestamp of the records where a producer wrote another one, and seal it again."""
+    _MAX_TIMESTAMP.pack_into(buf, MAX_TIMESTAMP_AT, timestamp_ms)
     seal(buf)
 
 

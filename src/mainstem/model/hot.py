@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 HOT_MODULES = (
     "mainstem.model.record_loop",
+    "mainstem.model.record_check",
     "mainstem.model.big_endian",
     "mainstem.model.batch",
     "mainstem.kernel.log.scan",

@@ -28,13 +28,6 @@ cpdef list scan(bytes data, Py_ssize_t count, i64 last_delta)
 )
 cpdef list pick(bytes data, object numbers)
 
-@cython.locals(
-    pos=Py_ssize_t, end=Py_ssize_t, max_delta=i64, without_key=Py_ssize_t, index=Py_ssize_t,
-    _start=Py_ssize_t, time_delta=i64, delta=i64, _key_at=Py_ssize_t, key_size=i64, _value_at=Py_ssize_t,
-    _size=i64, at=Py_ssize_t,
-)
-cpdef tuple check(bytes data, Py_ssize_t count)
-
 @cython.locals(index=Py_ssize_t, source="const unsigned char*", to="unsigned char*")
 cdef void _copy(bytes data, Py_ssize_t start, bytearray target, Py_ssize_t at, Py_ssize_t size)
 

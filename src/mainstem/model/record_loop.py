@@ -109,26 +109,6 @@ def pick(data: bytes, numbers: Sequence[int]) -> list[Span]:
     return spans
 
 
-def check(data: bytes, count: int) -> tuple[int, int]:
-    """The largest timestamp delta and the number of records without a key; offsets must have no gaps."""
-    pos, end, max_delta, without_key = 0, len(data), _MIN_DELTA_MS, 0
-    try:
-        for index in range(count):
-            _start, pos, time_delta, delta, _key_at, key_size, _value_at, _size, at = _span(data, pos, end)
-            if delta != index:
-                raise CorruptBatch(f"record {index} has the offset delta {delta}")
-            _check_headers(data, at, pos)
-            if time_delta > max_delta:
-                max_delta = time_delta
-            if key_size < 0:
-                without_key += 1
-    except IndexError:
-        raise CorruptBatch("the records end early") from None
-    if pos != end:
-        raise CorruptBatch(f"{end - pos} bytes follow the last record")
-    return max_delta, without_key
-
-
 class Columns:
     """Records of many batches as columns, in the shape that Arrow wants, with no object per record.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from mainstem.model import record_loop
+from mainstem.model import record_check, record_loop
 from mainstem.model.batch import (
     APPEND_TIME_BIT,
     BATCH_OVERHEAD,
@@ -59,6 +59,8 @@ _MAX_TIMESTAMP_MS = 1 << 62
 _MAX_OFFSET = 1 << 62
 _MAX_OFFSET_DELTA = 2**31 - 1
 NO_TIMESTAMP_MS = -1
+# Of the records that a batch is refused for: an answer with a million of them helps nobody.
+_MAX_NAMED = 100
 
 # An end-of-transaction marker is one record: the key says what it is, the value who wrote it.
 _CONTROL_KEY = Struct(">hh")  # version 0, type
@@ -91,19 +93,29 @@ def decode_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> list[Reco
     )
 
 
-def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys: bool = False) -> None:
-    """Refuse a producer's batch (already through `check_batch`) whose records are not sound.
+def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys: bool = False) -> int:
+    """Refuse a producer's batch (already through `check_batch`) whose records are not sound; the greatest
+    timestamp of its records, which need not be what its header says.
 
-    Offsets must count up from 0 without gaps, the maximum timestamp must be the records' own, and with
-    `need_keys` (a compacted topic) every record must have a key.
+    Offsets must count up from 0 without gaps, and with `need_keys` (a compacted topic) every record must
+    have a key.
     """
-    header, data = open_records(batch, max_bytes)
-    max_delta, without_key = record_loop.check(data, header.record_count)
-    if without_key and need_keys:
-        keyless = [position for position, span in enumerate(_spans(header, data)) if span[5] < 0]
-        raise InvalidRecord(f"{without_key} records have no key, which a compacted topic needs", keyless)
-    if header.base_timestamp_ms + max_delta != header.max_timestamp_ms:
-        raise InvalidRecord("the batch's maximum timestamp is not that of its records")
+    header = read_header(batch)
+    count, base_ms = header.record_count, header.base_timestamp_ms
+    if not -_MAX_TIMESTAMP_MS <= base_ms <= _MAX_TIMESTAMP_MS:
+        raise InvalidRecord(f"a base timestamp of {base_ms} ms")
+    try:
+        data, start = batch, BATCH_OVERHEAD
+        if header.codec != NO_CODEC:
+            data, start = decompress(header.codec, memoryview(batch)[BATCH_OVERHEAD:], max_bytes), 0
+        max_delta, keyless = record_check.check(data, start, count)
+    except CorruptBatch as error:
+        # The crc matched: it was made like that, and will not be better when it is sent again.
+        raise InvalidRecord(str(error)) from None
+    if keyless and need_keys:
+        named = record_check.without_key(data, start, count, _MAX_NAMED)
+        raise InvalidRecord(f"{keyless} records have no key, which a compacted topic needs", named)
+    return base_ms + max_delta
 
 
 def record_keys(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> list[RecordKey]:
@@ -115,24 +127,39 @@ def first_at_or_after(
     batch: Data, timestamp_ms: int, max_bytes: int = MAX_RECORDS_BYTES, *, from_offset: int = 0
 ) -> tuple[int, int] | None:
     """Offset and timestamp of the first record, in offset order, that is at least as late as asked."""
-    header = read_header(batch)
-    if header.max_timestamp_ms < timestamp_ms:
+    if read_header(batch).max_timestamp_ms < timestamp_ms:
         return None
-    for offset, record_ms in _times(batch, max_bytes):
-        if record_ms >= timestamp_ms and offset >= from_offset:
-            return offset, record_ms
-    return None
+    header, data = open_records(batch, max_bytes)
+    base_ms = header.base_timestamp_ms
+    late_delta = max(timestamp_ms - base_ms, -_MAX_TIMESTAMP_MS)
+    if header.is_log_append_time:
+        late_delta = -_MAX_TIMESTAMP_MS  # every record has the time of the batch
+    from_delta = max(from_offset - header.base_offset, 0)
+    return _placed(header, record_check.first_since(data, header.record_count, late_delta, from_delta))
 
 
 def max_timestamp_record(
     batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, from_offset: int = 0
 ) -> tuple[int, int] | None:
     """Offset and timestamp of the latest record, the first one of several; None where there is no record."""
-    latest: tuple[int, int] | None = None
-    for offset, record_ms in _times(batch, max_bytes):
-        if offset >= from_offset and (latest is None or record_ms > latest[1]):
-            latest = offset, record_ms
-    return latest
+    header, data = open_records(batch, max_bytes)
+    from_delta = max(from_offset - header.base_offset, 0)
+    if header.is_log_append_time:
+        return _placed(
+            header, record_check.first_since(data, header.record_count, -_MAX_TIMESTAMP_MS, from_delta)
+        )
+    return _placed(header, record_check.latest(data, header.record_count, from_delta))
+
+
+def _placed(header: BatchHeader, found: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Offset and timestamp of what was found as deltas to the batch's."""
+    if found is None:
+        return None
+    offset_delta, time_delta = found
+    timestamp_ms = header.base_timestamp_ms + time_delta
+    return header.base_offset + offset_delta, (
+        header.max_timestamp_ms if header.is_log_append_time else timestamp_ms
+    )
 
 
 def read_control(batch: Data) -> bool:
@@ -175,15 +202,6 @@ def open_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> tuple[Batch
 
 def _spans(header: BatchHeader, data: bytes) -> list[Span]:
     return record_loop.scan(data, header.record_count, header.last_offset_delta)
-
-
-def _times(batch: Data, max_bytes: int) -> list[tuple[int, int]]:
-    header, data = open_records(batch, max_bytes)
-    base_offset, base_ms = header.base_offset, header.base_timestamp_ms
-    spans = _spans(header, data)
-    if header.is_log_append_time:
-        return [(base_offset + span[3], header.max_timestamp_ms) for span in spans]
-    return [(base_offset + span[3], base_ms + span[2]) for span in spans]
 
 
 def _key_of(data: bytes, span: Span, base_offset: int) -> RecordKey:
@@ -315,9 +333,8 @@ def slice_batch(
 
 
 def recompressed(batch: Data, codec: int, max_bytes: int = MAX_RECORDS_BYTES) -> bytearray:
-    """The same batch with its records compressed in another way; records that are not sound are refused."""
+    """The same batch, which `check_records` has passed, with its records compressed in another way."""
     header, data = open_records(batch, max_bytes)
-    record_loop.check(data, header.record_count)
     attributes = header.attributes & ~CODEC_MASK | codec
     signed = (attributes, *header[6:])  # all that follows the attributes stays
     return _finish(bytearray(BATCH_OVERHEAD) + data, header.base_offset, header.leader_epoch, signed)

@@ -17,6 +17,7 @@ from mainstem.model.batch import (
     read_header,
     seal,
     stamp_append_time,
+    stamp_max_timestamp,
 )
 from mainstem.model.compression import compress
 from mainstem.model.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
@@ -118,9 +119,11 @@ SOUND = bytes(numbered(1)[BATCH_OVERHEAD:])
     ],
 )
 def test_records_that_do_not_fit_their_batch_are_corrupt(data, count):
-    for read in (decode_records, check_records, record_keys, max_timestamp_record):
+    for read in (decode_records, record_keys):
         with pytest.raises(CorruptBatch):
             read(with_records(data, count), MAX)
+    with pytest.raises(InvalidRecord):
+        check_records(with_records(data, count), MAX)
 
 
 @pytest.mark.parametrize(
@@ -140,16 +143,38 @@ def test_records_that_do_not_fit_their_batch_are_corrupt(data, count):
 )
 def test_a_record_that_lies_about_its_parts_is_corrupt(body):
     batch = with_records(bytes([len(body) << 1]) + body, 1)
-    for read in (decode_records, check_records, record_keys):
+    for read in (decode_records, record_keys):
         with pytest.raises(CorruptBatch):
             read(batch, MAX)
+    with pytest.raises(InvalidRecord):
+        check_records(batch, MAX)
 
 
 def test_offsets_must_rise():
     batch = with_records(SOUND + SOUND, 2)
-    for read in (decode_records, check_records, record_keys):
+    for read in (decode_records, record_keys):
         with pytest.raises(CorruptBatch, match="offset delta"):
             read(batch, MAX)
+    with pytest.raises(InvalidRecord, match="offset delta"):
+        check_records(batch, MAX)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_batch_that_is_not_compressed_as_it_says_is_refused(codec):
+    batch = numbered(3)
+    HEADER.pack_into(batch, 0, *read_header(batch)._replace(attributes=codec))
+    with pytest.raises(InvalidRecord):
+        check_records(batch, MAX)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_grows_beyond_the_limit_is_refused_unless_it_came_that_large(codec):
+    batch = encode_batch([Record(0, 7, None, bytes(100_000))], codec=codec)
+    if codec == NO_CODEC:
+        assert check_records(batch, 90_000) == 7
+    else:
+        with pytest.raises(InvalidRecord, match="limit of 90000"):
+            check_records(batch, 90_000)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -171,11 +196,41 @@ def test_a_producers_records_need_a_key_where_the_topic_is_compacted():
         check_records(batch, MAX, need_keys=True)
 
 
-def test_a_maximum_timestamp_that_is_not_the_records_is_refused():
-    batch = numbered(3)
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_greatest_timestamp_is_that_of_the_records_whatever_the_header_says(codec):
+    times = (1000, 4000, 2000)
+    batch = encode_batch([Record(0, at_ms, None, b"v") for at_ms in times], codec=codec)
     HEADER.pack_into(batch, 0, *read_header(batch)._replace(max_timestamp_ms=5000))
-    with pytest.raises(InvalidRecord, match="maximum timestamp"):
-        check_records(batch, MAX)
+    assert check_records(batch, MAX) == 4000
+    stamp_max_timestamp(batch, 4000)
+    assert crc_matches(batch)
+    assert read_header(batch).max_timestamp_ms == 4000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_are_found_by_time_and_offset(codec):
+    times = (1000, 4000, 2000, 4000, 3000)
+    batch = encode_batch([Record(0, at_ms, b"k", b"v") for at_ms in times], base_offset=70, codec=codec)
+    assert first_at_or_after(batch, -(1 << 62)) == (70, 1000)
+    assert first_at_or_after(batch, 2000) == (71, 4000)
+    assert first_at_or_after(batch, 2000, from_offset=72) == (72, 2000)
+    assert first_at_or_after(batch, 4001) is None
+    assert first_at_or_after(batch, 0, from_offset=75) is None
+    assert max_timestamp_record(batch) == (71, 4000)
+    assert max_timestamp_record(batch, from_offset=72) == (73, 4000)
+    assert max_timestamp_record(batch, from_offset=75) is None
+    thinned = filter_batch(batch, lambda key: key.offset in (72, 74))
+    assert first_at_or_after(thinned, 2500) == (74, 3000)
+    stamp_append_time(batch, 9000)
+    assert first_at_or_after(batch, 8000, from_offset=73) == (73, 9000)
+    assert max_timestamp_record(batch, from_offset=71) == (71, 9000)
+
+
+def test_a_batch_is_refused_for_the_first_hundred_records_without_a_key():
+    batch = encode_batch([Record(0, 1, None, b"v")] * 1000)
+    with pytest.raises(InvalidRecord, match="1000 records") as refused:
+        check_records(batch, need_keys=True)
+    assert refused.value.positions == list(range(100))
 
 
 # --- slices ------------------------------------------------------------------------------------

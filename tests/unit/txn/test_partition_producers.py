@@ -12,6 +12,7 @@ from mainstem.model.errors import (
     InvalidRecord,
     InvalidTransactionState,
     OutOfOrderSequence,
+    PolicyViolation,
 )
 
 MAX_SEQUENCE = 2**31 - 1
@@ -197,16 +198,40 @@ def test_an_open_transaction_never_expires():
         log.send(7, 5, txn=True)
 
 
-def test_remembered_producers_are_bounded_and_open_transactions_are_kept(monkeypatch):
-    monkeypatch.setattr(producers, "MAX_PRODUCERS", 20)
+def test_where_there_are_many_the_idle_ones_are_forgotten_and_the_busy_ones_and_open_transactions_kept(
+    monkeypatch,
+):
+    monkeypatch.setattr(producers, "MANY_PRODUCERS", 20)
     log = Log()
+    log.state = PartitionProducers()
     log.send(0, 0, txn=True)
     for pid in range(1, 100):
-        log.now_ms += 1
+        log.now_ms += producers.IDLE_MS // 30
         log.send(pid, 0)
-    assert len(log.state) <= 20
+    assert len(log.state) <= 35
     assert log.state.is_open(0)
-    assert log.state.epoch_of(99) == 0
+    assert [log.state.epoch_of(pid) for pid in range(70, 100)] == [0] * 30
+
+
+def test_no_busy_producer_is_forgotten_however_many_there_are():
+    log = Log()
+    first = [log.send(pid, 0) for pid in range(6_000)]
+    assert [log.send(pid, 0) for pid in range(6_000)] == first, "each is a repetition"
+    with pytest.raises(OutOfOrderSequence):
+        log.send(17, 5)
+
+
+def test_a_producer_too_many_is_refused_until_others_are_idle(monkeypatch):
+    monkeypatch.setattr(producers, "MAX_PRODUCERS", 20)
+    log = Log()
+    for pid in range(20):
+        log.send(pid, 0)
+    with pytest.raises(PolicyViolation, match="20 producers"):
+        log.send(20, 0)
+    log.send(3, 1)
+    log.now_ms += producers.IDLE_MS
+    log.send(20, 0)
+    assert len(log.state) == 1
 
 
 # --- transactions ----------------------------------------------------------------------------------

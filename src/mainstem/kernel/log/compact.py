@@ -65,7 +65,7 @@ class Compaction:
         stays = header.base_offset in (self._last_batch.get(header.producer_id), self._last_base)
         if header.is_control:
             return batch if self._marker_stays(batch, header) or stays else None
-        if header.is_transactional:
+        if header.is_transactional and header.producer_id >= 0:
             self._kept_in_txn.setdefault(header.producer_id, False)
         if self._is_aborted(header):
             self.records_removed += header.record_count
@@ -99,7 +99,7 @@ class Compaction:
                     firsts, lasts = self._aborted.setdefault(producer, ([], []))
                     firsts.append(first)
                     lasts.append(base)
-            elif header.is_transactional:
+            elif header.is_transactional and producer >= 0:
                 open_txns.setdefault(producer, base)
         self.bound = min([bound, *open_txns.values()])
 

@@ -11,7 +11,8 @@ Rules (the behaviour of Apache Kafka 4, restated):
 - A producer this partition does not know may start anywhere: its state may have expired. The one
   exception is a transactional batch of a client that gets a new epoch per transaction
   (`must_start_at_zero`): such a client never continues after its state is gone.
-- Trimming the log forgets no producer. Only `expire` (idle for `expiry_ms`, no open transaction) does.
+- Trimming the log forgets no producer. Only `expire` (idle for `expiry_ms`, no open transaction) does, and
+  where there are very many, a shorter time without a word (`MANY_PRODUCERS`).
 - A transaction is open here from its first batch to its marker. Ended ones still hold the last stable
   offset back until their marker is on disk, that is, below the high watermark.
 
@@ -37,13 +38,19 @@ from mainstem.model.errors import (
     InvalidRecord,
     InvalidTransactionState,
     OutOfOrderSequence,
+    PolicyViolation,
 )
 
 NO_PRODUCER_ID: Final = -1
 DEFAULT_EXPIRY_MS: Final = 24 * 3600 * 1000
 WINDOW_BATCHES: Final = 5
-MAX_PRODUCERS: Final = 5_000
-"""Producers remembered per partition. Beyond it the longest idle tenth without an open transaction goes."""
+MANY_PRODUCERS: Final = 5_000
+"""Beyond it those idle for `IDLE_MS`, without an open transaction, are forgotten before they expire."""
+IDLE_MS: Final = 15 * 60 * 1000
+"""No client repeats a batch after so long: whoever is forgotten then cannot write anything twice."""
+MAX_PRODUCERS: Final = 100_000
+"""Remembered per partition, 45 MB of them. A new one is refused rather than a busy one forgotten."""
+_SWEEP_EVERY_MS: Final = 1_000
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _KEY_MASK: Final = (1 << 62) - 1
@@ -100,7 +107,16 @@ class _Aborted:
 class PartitionProducers:
     """One per partition that ever saw a producer id. See the module's rules."""
 
-    __slots__ = ("_aborted", "_end_offset", "_ended_unsynced", "_expiry_ms", "_open", "_producers")
+    __slots__ = (
+        "_aborted",
+        "_end_offset",
+        "_ended_unsynced",
+        "_expiry_ms",
+        "_many",
+        "_open",
+        "_producers",
+        "_swept_ms",
+    )
 
     def __init__(self, expiry_ms: int = DEFAULT_EXPIRY_MS) -> None:
         self._producers: dict[int, _Producer] = {}
@@ -112,6 +128,8 @@ class PartitionProducers:
         self._aborted: _Aborted | None = None
         self._end_offset = 0  # everything below is in this state
         self._expiry_ms = expiry_ms
+        self._many = MANY_PRODUCERS  # with so many it is time to look for idle ones
+        self._swept_ms = -_SWEEP_EVERY_MS
 
     # --- hot path --------------------------------------------------------------------------------
 
@@ -147,6 +165,13 @@ class PartitionProducers:
                 raise OutOfOrderSequence(
                     f"producer {producer_id} is not known here and starts at {base_sequence}, not 0"
                 )
+            if len(self._producers) >= MAX_PRODUCERS and producer_id >= 0:
+                self._sweep(now_ms)
+                if len(self._producers) >= MAX_PRODUCERS:
+                    raise PolicyViolation(
+                        f"{MAX_PRODUCERS} producers wrote to this partition within the last "
+                        f"{IDLE_MS // 60_000} minutes; no more can be remembered"
+                    )
             return None
         return self._check_unexpected(
             producer_id, producer, epoch, base_sequence, record_count, transactional, now_ms
@@ -218,15 +243,19 @@ class PartitionProducers:
         return None
 
     def _add(self, producer_id: int, epoch: int, now_ms: int) -> _Producer:
-        if len(self._producers) >= MAX_PRODUCERS:
-            idle = sorted(
-                (pid for pid in self._producers if pid not in self._open),
-                key=lambda pid: self._producers[pid].last_append_ms,
-            )
-            for pid in idle[: max(1, MAX_PRODUCERS // 10)]:
-                del self._producers[pid]
+        if len(self._producers) >= self._many:
+            self._sweep(now_ms)
+            # The next look once there are a tenth more: each takes a while.
+            self._many = max(MANY_PRODUCERS, len(self._producers) * 11 // 10)
         producer = self._producers[producer_id] = _Producer(epoch, now_ms)
         return producer
+
+    def _sweep(self, now_ms: int) -> None:
+        """Forget those that have been idle for a while; not more often than is of use."""
+        if 0 <= now_ms - self._swept_ms < _SWEEP_EVERY_MS:
+            return
+        self._swept_ms = now_ms
+        self._forget(now_ms - min(IDLE_MS, self._expiry_ms))
 
     # --- transactions ----------------------------------------------------------------------------
 
@@ -320,7 +349,9 @@ class PartitionProducers:
 
     def expire(self, now_ms: int) -> int:
         """Forget producers idle for `expiry_ms` that have no open transaction. Returns how many."""
-        idle_since_ms = now_ms - self._expiry_ms
+        return self._forget(now_ms - self._expiry_ms)
+
+    def _forget(self, idle_since_ms: int) -> int:
         idle = [
             producer_id
             for producer_id, producer in self._producers.items()
