@@ -1,18 +1,16 @@
-"""Requests that name very many things: a limit of how many, and nobody else waits for those within it."""
+"""Requests that name very many things, or one thing many times."""
 
 from __future__ import annotations
 
 import struct
-import threading
 
 import pytest
 from kafka_kit import new_name, until
 from raw_kafka import Raw, header
 
 from mainstem.testing import Broker
-from mainstem.wire.kafka.apis import SPECS, ApiKey
+from mainstem.wire.kafka.apis import ApiKey
 from mainstem.wire.kafka.fetch import FetchPartition, FetchTopic
-from mainstem.wire.kafka.frames import encode_request
 from mainstem.wire.kafka.group_offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -108,60 +106,6 @@ def test_a_fetch_of_more_partitions_than_a_request_may_name_closes_the_connectio
     assert_refused(broker, raw)
 
 
-# --- nobody waits --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("key", "version", "fields"),
-    [
-        (ApiKey.FIND_COORDINATOR, 6, {"coordinator_keys": [f"{n:x}" for n in range(100_000)]}),
-        (ApiKey.DESCRIBE_GROUPS, 6, {"groups": [f"{n:x}" for n in range(100_000)]}),
-        (ApiKey.DELETE_GROUPS, 2, {"groups_names": [f"{n:x}" for n in range(100_000)]}),
-        (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [f"{n:x}" for n in range(100_000)]}),
-        (ApiKey.SHARE_GROUP_DESCRIBE, 1, {"group_ids": [f"{n:x}" for n in range(100_000)]}),
-        (ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": [f"{n:x}" for n in range(100_000)]}),
-        (
-            ApiKey.OFFSET_FETCH,
-            9,
-            {
-                "groups": [
-                    OffsetFetchRequestGroup(
-                        group_id="g",
-                        topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0] * 200_000)],
-                    )
-                ]
-            },
-        ),
-    ],
-    ids=str,
-)
-def test_others_are_served_many_times_while_a_request_names_very_many(broker, key, version, fields):
-    spec = SPECS[key]
-    asked = encode_request(spec, version, 1, "many", spec.request(**fields))
-    with Raw(broker.kafka, timeout_s=60) as many, Raw(broker.kafka, timeout_s=60) as other:
-        answered = threading.Event()
-
-        def ask() -> None:
-            many.send(asked)
-            if many.receive_frame() is not None:
-                answered.set()
-
-        thread = threading.Thread(target=ask)
-        thread.start()
-        served = 0
-        while thread.is_alive():
-            other.ask(ApiKey.API_VERSIONS, 0)
-            served += 1
-        thread.join()
-    assert answered.is_set()
-    assert served > 10
-
-
-def test_a_group_that_is_named_many_times_is_described_once(raw):
-    answer = raw.ask(ApiKey.DESCRIBE_GROUPS, 6, groups=["a", "b", "a"])
-    assert [group.group_id for group in answer.groups] == ["a", "b"]
-
-
 # --- what is checked and journalled in one turn --------------------------------------------------
 
 
@@ -234,6 +178,11 @@ def test_a_fetch_that_names_a_partition_again_is_answered_once_as_it_asked_last(
     (of_topic,) = answer.responses
     codes = [(one.partition_index, one.error_code) for one in of_topic.partitions]
     assert codes == [(0, 0), (3, UNKNOWN_TOPIC)]
+
+
+def test_a_group_that_is_named_many_times_is_described_once(raw):
+    answer = raw.ask(ApiKey.DESCRIBE_GROUPS, 6, groups=["a", "b", "a"])
+    assert [group.group_id for group in answer.groups] == ["a", "b"]
 
 
 def test_list_offsets_of_a_partition_named_twice_is_an_invalid_request_for_that_one(raw, topic):
