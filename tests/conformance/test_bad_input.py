@@ -110,6 +110,16 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0_and_the_con
     assert raw.ask(ApiKey.API_VERSIONS, 4, client_software_name="a", client_software_version="1")
 
 
+@pytest.mark.parametrize("name", ["", "with blank", "-x", "x." + "y" * 30_000 + "."])
+def test_api_versions_of_a_client_without_a_proper_name_is_an_invalid_request(raw, name):
+    for names in ((name, "1"), ("a", name)):
+        answer = raw.ask(
+            ApiKey.API_VERSIONS, 3, client_software_name=names[0], client_software_version=names[1]
+        )
+        assert (answer.error_code, answer.api_keys) == (42, [])
+    assert raw.ask(ApiKey.API_VERSIONS, 3, client_software_name="a.b-c", client_software_version="1").api_keys
+
+
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 100 * MIB + 1, 2**31 - 1])
 def test_an_impossible_size_closes_the_connection(broker, raw, size):
     raw.send(struct.pack(">i", size) + b"abcdefgh")

@@ -343,3 +343,21 @@ def test_offsets_survive_the_broker_and_waiting_members_are_told_when_it_stops(
         assert fetch(wire, group, topic) == (11, "", 0)
         assert commit(wire, group, topic, 12, **asked) == UNKNOWN_MEMBER
         assert commit(wire, group, topic, 12) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({}, INCONSISTENT),
+        ({"protocol_type": "consumer"}, INCONSISTENT),
+        ({"protocol_name": "range"}, INCONSISTENT),
+        ({"protocol_type": "consumer", "protocol_name": "range"}, 0),
+    ],
+    ids=str,
+)
+def test_a_sync_must_name_the_groups_protocol_from_version_5_on(wire, group, given, code):
+    joined = wire.join(group)
+    asked = SyncGroupRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=joined.member_id, **given
+    )
+    assert wire.ask(asked, 5).error_code == code

@@ -242,7 +242,7 @@ def test_a_failed_login_closes_the_connection_and_names_the_peer(broker, caplog)
 
 def test_nothing_is_answered_before_login_but_versions(broker):
     with Wire(broker.kafka) as wire:
-        versions = wire.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(), ApiVersionsResponse)
+        versions = wire.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("test", "1"), ApiVersionsResponse)
         assert versions.error_code == 0
         assert wire.topics() is None
 
@@ -355,7 +355,9 @@ def test_a_certificate_of_another_authority_is_refused(broker, files, tmp_path, 
         context.wrap_socket(plain, server_hostname="localhost") as wrapped,
     ):
         # In TLS 1.3 the refusal comes after the client's side is done.
-        wrapped.sendall(bytes(encode_request(SPECS[ApiKey.API_VERSIONS], 3, 7, "test", ApiVersionsRequest())))
+        wrapped.sendall(
+            bytes(encode_request(SPECS[ApiKey.API_VERSIONS], 3, 7, "test", ApiVersionsRequest("test", "1")))
+        )
         answered = wrapped.recv(1)
     assert answered == b""
     assert said_in_log(caplog, "no TLS handshake")["peer"].startswith("127.0.0.1:")

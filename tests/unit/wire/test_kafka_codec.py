@@ -13,7 +13,7 @@ from mainstem.wire.kafka.api_versions import ApiVersionsRequest, ApiVersionsResp
 from mainstem.wire.kafka.apis import SPECS
 from mainstem.wire.kafka.consumer_groups import ConsumerGroupAssignment, ConsumerGroupHeartbeatResponse
 from mainstem.wire.kafka.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
-from mainstem.wire.kafka.group_offsets import OffsetCommitRequest
+from mainstem.wire.kafka.group_offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchRequestTopic
 from mainstem.wire.kafka.groups import JoinGroupRequest
 from mainstem.wire.kafka.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from mainstem.wire.kafka.schema import BYTES, INT32, STRING, Message, array, wire
@@ -180,3 +180,13 @@ def test_a_struct_default_is_made_for_each_message():
 def test_every_class_declares_the_flexible_versions_of_its_api():
     for spec in SPECS.values():
         assert spec.request.FLEXIBLE_SINCE == spec.response.FLEXIBLE_SINCE == spec.flexible_since
+
+
+def test_a_message_with_more_elements_in_all_than_are_allowed_is_refused():
+    """Elements of every array count: two topics with two partitions each are six."""
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])] * 2
+    data = codec.encode(OffsetFetchRequest(group_id="g", topics=topics), 7)
+    message, _ = codec.decoder(OffsetFetchRequest, 7, 6)(data, 0)
+    assert message.topics == topics
+    with pytest.raises(InvalidRequest, match="partition_indexes: its arrays hold more"):
+        codec.decoder(OffsetFetchRequest, 7, 5)(data, 0)

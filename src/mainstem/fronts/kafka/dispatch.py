@@ -34,10 +34,12 @@ from mainstem.wire.kafka.frames import (
     encode_response,
     response_head,
 )
+from mainstem.wire.kafka.primitives import MOST_ELEMENTS
 
 events = get_log(__name__)
 
-# Objects take many times the bytes that they are made of, so what becomes objects has a limit of its own.
+# Objects take many times the bytes that they are made of, so what becomes objects has a limit of its own, and
+# another of how many there are.
 # Produce is not decoded into objects.
 MAX_DECODED_BYTES = 8 << 20
 # A larger body is decoded off the loop.
@@ -153,7 +155,7 @@ class Dispatcher:
         if len(frame) > DECODED_AT_ONCE:
             self._spawn(self._run_large(spec, header, request, frame[position:], answer), answer)
         else:
-            message, _ = decoder(spec.request, version)(frame, position)
+            message, _ = decoder(spec.request, version, MOST_ELEMENTS)(frame, position)
             self._spawn(self._run(spec, header, request, message, answer), answer)
         return answer
 
@@ -178,7 +180,7 @@ class Dispatcher:
     ) -> None:
         """Decodes in a reader thread: a hundred thousand topics take a tenth of a second."""
         try:
-            decode = decoder(spec.request, header.api_version)
+            decode = decoder(spec.request, header.api_version, MOST_ELEMENTS)
             message, _ = await request.broker.store.in_reader(decode, body, 0)
         except MainstemError as error:
             answer.fail(str(error))

@@ -6,6 +6,7 @@ a traceback shows it.
 
 Rules a decoder keeps, whatever the bytes say:
 - no memory is spent on a length or a count before it is known to fit into the bytes that are there;
+- nor on more elements than a request may hold in all, where the caller gives a limit;
 - every way to be malformed is one InvalidRequest that names the message, its version and the field. The
   generated text remembers which field each of its lines reads, so the failing line tells the field.
 """
@@ -28,16 +29,22 @@ Decoder = Callable[[Buffer, int], tuple[M, int]]
 Encoder = Callable[[M, bytearray], None]
 Steps = Callable[[M, bytearray], Iterator[None]]
 
-_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
+# Answers are believed: nobody sends a client more than it asked for.
+_NO_LIMIT = 1 << 62
+
+_decoders: dict[tuple[type[Message], int, int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
 _steps: dict[tuple[type[Message], int], Steps[Any]] = {}
 
 
-def decoder(cls: type[M], version: int) -> Decoder[M]:
-    """The function (buffer, position) -> (message, end) for one version; it raises InvalidRequest."""
-    found = _decoders.get((cls, version))
+def decoder(cls: type[M], version: int, most_elements: int = _NO_LIMIT) -> Decoder[M]:
+    """The function (buffer, position) -> (message, end) for one version; it raises InvalidRequest.
+
+    `most_elements`: what all arrays of a message together may hold.
+    """
+    found = _decoders.get((cls, version, most_elements))
     if found is None:
-        found = _decoders[cls, version] = _compile_decoder(cls, version)
+        found = _decoders[cls, version, most_elements] = _compile_decoder(cls, version, most_elements)
     return found
 
 
@@ -76,14 +83,14 @@ def _compile(source: Source) -> Callable[..., Any]:
     return result
 
 
-def _compile_decoder(cls: type[M], version: int) -> Decoder[M]:
+def _compile_decoder(cls: type[M], version: int, most_elements: int) -> Decoder[M]:
     source = generate_reader(cls, version)
     read = _compile(source)
     file, fields, title = source.file, source.fields, f"{cls.__name__} v{version}"
 
     def decode(buf: Buffer, pos: int) -> tuple[M, int]:
         try:
-            result: tuple[M, int] = read(buf, pos, len(buf))
+            result: tuple[M, int] = read(buf, pos, len(buf), [most_elements])
             return result
         except (struct.error, IndexError) as cut:
             field = _failing_field(cut.__traceback__, file, fields)

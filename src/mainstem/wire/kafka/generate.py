@@ -1,10 +1,11 @@
 """Writes the Python text of one message's reader or writer, for one version.
 
-For every class in the message there is one function: `read_X(buf, pos, size) -> (X, pos)` or
-`write_X(m, out)`. Fixed-width fields that stand side by side, and the classic length of what follows them,
-are one `struct` call. A reader looks like this (ListGroupsResponse v3, shortened):
+For every class in the message there is one function: `read_X(buf, pos, size, room) -> (X, pos)` or
+`write_X(m, out)`. `room` is a list of one number: how many elements arrays may still hold, all together.
+Fixed-width fields that stand side by side, and the classic length of what follows them, are one `struct`
+call. A reader looks like this (ListGroupsResponse v3, shortened):
 
-    def read_ListGroupsResponse(buf, pos, size):
+    def read_ListGroupsResponse(buf, pos, size, room):
         m_throttle_time_ms, m_error_code, = unpack_10(buf, pos)
         pos += 6
         n = buf[pos]
@@ -12,9 +13,12 @@ are one `struct` call. A reader looks like this (ListGroupsResponse v3, shortene
         if n >= 0:
             if n > (size - pos) // 3:
                 too_many(n)
+            room[0] -= n
+            if room[0] < 0:
+                too_many_in_all()
             m_groups_items = []
             for _ in range(n):
-                item, pos = read_ListedGroup(buf, pos, size)
+                item, pos = read_ListedGroup(buf, pos, size, room)
                 m_groups_items.append(item)
             m_groups = m_groups_items
         else:
@@ -43,6 +47,7 @@ _HELPERS: dict[str, Any] = {
     "skip_tags": primitives.skip_tags,
     "too_long": primitives.too_long,
     "too_many": primitives.too_many,
+    "too_many_in_all": primitives.too_many_in_all,
     "unpack_from": struct.unpack_from,
     "wrong_tag_size": primitives.wrong_tag_size,
 }
@@ -152,7 +157,7 @@ class _Reader(_Part):
     def function(self) -> None:
         cls, source = self.cls, self.source
         source.field = cls.__name__
-        source.add(0, f"def read_{cls.__name__}(buf, pos, size):")
+        source.add(0, f"def read_{cls.__name__}(buf, pos, size, room):")
         for field in self.tagged:
             source.add(1, f"m_{field.name} = {self.default(field)}")
         for field in self.plain:
@@ -190,10 +195,10 @@ class _Reader(_Part):
             self.run.append(("b", "n"))
             self.flush(depth)
             self.source.add(depth, f"{name} = None", "if n >= 0:")
-            self.source.add(depth + 1, f"{name}, pos = read_{kind.__name__}(buf, pos, size)")
+            self.source.add(depth + 1, f"{name}, pos = read_{kind.__name__}(buf, pos, size, room)")
         else:
             self.flush(depth)
-            self.source.add(depth, f"{name}, pos = read_{kind.__name__}(buf, pos, size)")
+            self.source.add(depth, f"{name}, pos = read_{kind.__name__}(buf, pos, size, room)")
 
     def length(self, depth: int, narrow: bool) -> None:
         """Emit what reads a length or count into `n`; -1 is null."""
@@ -231,6 +236,8 @@ class _Reader(_Part):
         smallest = max(1, min_width(element, self.version, self.flexible))
         add(depth + 1, f"if n > (size - pos) // {smallest}:")
         add(depth + 2, "too_many(n)")
+        add(depth + 1, "room[0] -= n", "if room[0] < 0:")
+        add(depth + 2, "too_many_in_all()")
         if element is UUID:
             add(depth + 1, f"{name} = [bytes(buf[at:at + 16]) for at in range(pos, pos + 16 * n, 16)]")
             add(depth + 1, "pos += 16 * n")

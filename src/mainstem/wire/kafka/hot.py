@@ -21,14 +21,27 @@ from collections.abc import Sequence
 
 from mainstem.model.errors import InvalidRequest
 from mainstem.model.slices import Chunk
+from mainstem.wire.kafka.hot_parts import (
+    after_tags,
+    classic_count,
+    classic_string,
+    compact_count,
+    compact_name,
+    compact_string,
+    int32s,
+    put_count,
+    put_topic,
+    topic_id,
+)
 from mainstem.wire.kafka.primitives import (
+    MORE_THAN_MOST,
+    MOST_ELEMENTS,
     Buffer,
     Malformed,
     bad_length,
     longer_varint,
     put_varint,
     read_varint,
-    skip_tags,
     too_long,
     too_many,
 )
@@ -43,6 +56,7 @@ Refusal = str | tuple[str, Sequence[int]]
 ProduceResult = tuple[int, int, int, int, int, Refusal | None]
 # partition, current leader epoch, fetch offset, log start offset (of a follower), partition max bytes
 FetchPartition = tuple[int, int, int, int, int]
+FetchTopic = tuple[Topic, list[FetchPartition]]
 # partition, error code, high watermark, last stable offset, log start offset,
 # aborted transactions as (producer id, first offset), records in pieces
 FetchResult = tuple[int, int, int, int, int, list[tuple[int, int]] | None, Sequence[Chunk]]
@@ -65,7 +79,7 @@ def _failure(name: str, version: int, buf: Buffer, pos: int) -> InvalidRequest:
 
     cls = produce.ProduceRequest if name == "ProduceRequest" else fetch.FetchRequest
     try:
-        codec.decode(cls, version, buf, pos)
+        codec.decoder(cls, version, MOST_ELEMENTS)(buf, pos)
     except InvalidRequest as named:
         return named
     return InvalidRequest(f"{name} v{version}: malformed")
@@ -91,7 +105,8 @@ _ENTRIES_AT_LEAST = 1000
 
 
 def _entries_allowed(size: int) -> int:
-    return _ENTRIES_AT_LEAST + size // _LEAST_BATCH_BYTES
+    allowed = _ENTRIES_AT_LEAST + size // _LEAST_BATCH_BYTES
+    return allowed if allowed < MOST_ELEMENTS else MOST_ELEMENTS  # quicker than min()
 
 
 def _too_many_entries() -> None:
@@ -108,7 +123,7 @@ def _produce_classic(buf: memoryview, pos: int) -> ProduceQuery:
     if id_length == -1 and topic_count > 0:
         pos += 14
     else:  # a transactional id, or no topic at all: read it again, field by field
-        transactional_id, pos = _classic_string(buf, pos, size, True)
+        transactional_id, pos = classic_string(buf, pos, size, True)
         acks, timeout_ms = _ACKS_TIMEOUT(buf, pos)
         (topic_count,) = _INT32(buf, pos + 6)
         pos += 10
@@ -172,7 +187,7 @@ def _produce_flexible(buf: memoryview, pos: int, version: int) -> ProduceQuery:
     if first == 0 and topic_count < 0x80:
         pos += 8
     else:
-        transactional_id, pos = _compact_string(buf, pos, size, True)
+        transactional_id, pos = compact_string(buf, pos, size, True)
         acks, timeout_ms = _ACKS_TIMEOUT(buf, pos)
         topic_count, pos = read_varint(buf, pos + 6)
     topic_count -= 1
@@ -188,7 +203,7 @@ def _produce_flexible(buf: memoryview, pos: int, version: int) -> ProduceQuery:
             topic = bytes(buf[pos : pos + 16])
             pos += 16
         else:
-            topic, pos = _compact_string(buf, pos, size, False)
+            topic, pos = compact_string(buf, pos, size, False)
             assert topic is not None
         partitions: list[ProducePartition] = []
         count = buf[pos]
@@ -217,14 +232,14 @@ def _produce_flexible(buf: memoryview, pos: int, version: int) -> ProduceQuery:
                 partitions.append((partition, buf[pos:end]))
                 pos = end
             if buf[pos]:
-                pos = _after_tags(buf, pos, size)
+                pos = after_tags(buf, pos, size)
             else:
                 pos += 1
             count -= 1
-        pos = _after_tags(buf, pos, size)
+        pos = after_tags(buf, pos, size)
         topics.append((topic, partitions))
         topic_count -= 1
-    _after_tags(buf, pos, size)
+    after_tags(buf, pos, size)
     return transactional_id, acks, timeout_ms, topics
 
 
@@ -254,7 +269,7 @@ def encode_produce_response(
     else:
         out = bytearray(_RESPONSE_HEAD(0, correlation_id, len(results)))
     for topic, partitions in results:
-        _put_topic(out, topic, flexible)
+        put_topic(out, topic, flexible)
         if flexible:
             put_varint(out, len(partitions) + 1)
         else:
@@ -317,7 +332,7 @@ class FetchQuery:
     isolation_level: int  # 0 read uncommitted, 1 read committed
     session_id: int
     session_epoch: int  # -1: no session
-    topics: list[tuple[Topic, list[FetchPartition]]]
+    topics: list[FetchTopic]
     forgotten: list[tuple[Topic, list[int]]]
     rack_id: str
 
@@ -341,6 +356,11 @@ def parse_fetch(buf: memoryview, pos: int, version: int) -> FetchQuery:
         raise _failure("FetchRequest", version, buf, pos) from None
 
 
+def _too_much_asked() -> None:
+    """Not Malformed: so many are not read a second time."""
+    raise InvalidRequest(f"FetchRequest: {MORE_THAN_MOST}")
+
+
 def _fetch_classic(buf: memoryview, pos: int, version: int) -> FetchQuery:
     size = len(buf)
     q = FetchQuery()
@@ -356,10 +376,14 @@ def _fetch_classic(buf: memoryview, pos: int, version: int) -> FetchQuery:
     q.forgotten = []
     q.rack_id = ""
     wanted_size = 16 if version < 5 else 24 if version < 9 else 28
-    count, pos = _classic_count(buf, pos, size, 6)
+    count, pos = classic_count(buf, pos, size, 6)
+    left = MOST_ELEMENTS - count
     for _ in range(count):
-        topic, pos = _classic_string(buf, pos, size, False)
-        partition_count, pos = _classic_count(buf, pos, size, wanted_size)
+        topic, pos = classic_string(buf, pos, size, False)
+        partition_count, pos = classic_count(buf, pos, size, wanted_size)
+        left -= partition_count
+        if left < 0:
+            _too_much_asked()
         partitions: list[FetchPartition] = []
         for _ in range(partition_count):
             if version >= 9:
@@ -373,14 +397,18 @@ def _fetch_classic(buf: memoryview, pos: int, version: int) -> FetchQuery:
             pos += wanted_size
         q.topics.append((topic, partitions))  # type: ignore[arg-type]  # not null, as asked
     if version >= 7:
-        count, pos = _classic_count(buf, pos, size, 6)
+        count, pos = classic_count(buf, pos, size, 6)
+        left -= count
         for _ in range(count):
-            topic, pos = _classic_string(buf, pos, size, False)
-            partition_count, pos = _classic_count(buf, pos, size, 4)
-            q.forgotten.append((topic, _int32s(buf, pos, partition_count)))  # type: ignore[arg-type]
+            topic, pos = classic_string(buf, pos, size, False)
+            partition_count, pos = classic_count(buf, pos, size, 4)
+            left -= partition_count
+            if left < 0:
+                _too_much_asked()
+            q.forgotten.append((topic, int32s(buf, pos, partition_count)))  # type: ignore[arg-type]
             pos += 4 * partition_count
     if version >= 11:
-        q.rack_id, pos = _classic_string(buf, pos, size, False)  # type: ignore[assignment]
+        q.rack_id, pos = classic_string(buf, pos, size, False)  # type: ignore[assignment]
     return q
 
 
@@ -397,25 +425,33 @@ def _fetch_flexible(buf: memoryview, pos: int, version: int) -> FetchQuery:
     q.forgotten = []
     ids = version >= _TOPIC_IDS
     smallest_topic = 18 if ids else 3
-    count, pos = _compact_count(buf, pos, size, smallest_topic)
+    count, pos = compact_count(buf, pos, size, smallest_topic)
+    left = MOST_ELEMENTS - count
     for _ in range(count):
-        topic, pos = _topic_id(buf, pos) if ids else _compact_name(buf, pos, size)
-        partition_count, pos = _compact_count(buf, pos, size, 33)
+        topic, pos = topic_id(buf, pos) if ids else compact_name(buf, pos, size)
+        partition_count, pos = compact_count(buf, pos, size, 33)
+        left -= partition_count
+        if left < 0:
+            _too_much_asked()
         partitions: list[FetchPartition] = []
         for _ in range(partition_count):
             partition, epoch, offset, _, start_offset, max_bytes = _WANTED_12(buf, pos)
             partitions.append((partition, epoch, offset, start_offset, max_bytes))
-            pos = _after_tags(buf, pos + 32, size)
-        pos = _after_tags(buf, pos, size)
+            pos = after_tags(buf, pos + 32, size)
+        pos = after_tags(buf, pos, size)
         q.topics.append((topic, partitions))
-    count, pos = _compact_count(buf, pos, size, smallest_topic)
+    count, pos = compact_count(buf, pos, size, smallest_topic)
+    left -= count
     for _ in range(count):
-        topic, pos = _topic_id(buf, pos) if ids else _compact_name(buf, pos, size)
-        partition_count, pos = _compact_count(buf, pos, size, 4)
-        q.forgotten.append((topic, _int32s(buf, pos, partition_count)))
-        pos = _after_tags(buf, pos + 4 * partition_count, size)
-    q.rack_id, pos = _compact_name(buf, pos, size)
-    _after_tags(buf, pos, size)
+        topic, pos = topic_id(buf, pos) if ids else compact_name(buf, pos, size)
+        partition_count, pos = compact_count(buf, pos, size, 4)
+        left -= partition_count
+        if left < 0:
+            _too_much_asked()
+        q.forgotten.append((topic, int32s(buf, pos, partition_count)))
+        pos = after_tags(buf, pos + 4 * partition_count, size)
+    q.rack_id, pos = compact_name(buf, pos, size)
+    after_tags(buf, pos, size)
     return q
 
 
@@ -448,13 +484,13 @@ def encode_fetch_response(
         out = bytearray(_FETCHED_HEAD(0, correlation_id, throttle_ms))
     if version >= 7:
         out += _ERROR_SESSION(error_code, session_id)
-    _put_count(out, len(topics), flexible)
+    put_count(out, len(topics), flexible)
     first = out
     chunks: list[Chunk] = []
     total = -4  # the size does not count itself
     for topic, partitions in topics:
-        _put_topic(out, topic, flexible)
-        _put_count(out, len(partitions), flexible)
+        put_topic(out, topic, flexible)
+        put_count(out, len(partitions), flexible)
         for result in partitions:
             _put_fetched(out, version, flexible, result)
             length = 0
@@ -492,7 +528,7 @@ def _put_fetched(out: bytearray, version: int, flexible: bool, result: FetchResu
     if aborted is None:
         out += b"\0" if flexible else b"\xff\xff\xff\xff"
     else:
-        _put_count(out, len(aborted), flexible)
+        put_count(out, len(aborted), flexible)
         for producer_id, first_offset in aborted:
             if flexible:
                 out += _ABORTED_TAGS(producer_id, first_offset, 0)
@@ -500,99 +536,3 @@ def _put_fetched(out: bytearray, version: int, flexible: bool, result: FetchResu
                 out += _ABORTED(producer_id, first_offset)
     if version >= 11:
         out += _NO_PREFERRED_REPLICA
-
-
-# --- small parts ---------------------------------------------------------------------------------------
-
-
-def _put_count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        put_varint(out, count + 1)
-    else:
-        out += _INT32_PACK(count)
-
-
-def _put_topic(out: bytearray, topic: Topic, flexible: bool) -> None:
-    if isinstance(topic, bytes):
-        out += topic
-        return
-    name = topic.encode()
-    if flexible:
-        put_varint(out, len(name) + 1)
-    else:
-        out += _INT16_PACK(len(name))
-    out += name
-
-
-def _classic_count(buf: memoryview, pos: int, size: int, smallest: int) -> tuple[int, int]:
-    (count,) = _INT32(buf, pos)
-    pos += 4
-    if count < 0:
-        bad_length(count)
-    if count > (size - pos) // smallest:
-        too_many(count)
-    return count, pos
-
-
-def _compact_count(buf: memoryview, pos: int, size: int, smallest: int) -> tuple[int, int]:
-    count = buf[pos]
-    pos += 1
-    if count > 0x7F:
-        count, pos = longer_varint(buf, pos, count)
-    if count == 0:
-        bad_length(-1)
-    if count - 1 > (size - pos) // smallest:
-        too_many(count - 1)
-    return count - 1, pos
-
-
-def _classic_string(buf: memoryview, pos: int, size: int, nullable: bool) -> tuple[str | None, int]:
-    (length,) = _INT16(buf, pos)
-    pos += 2
-    if length < 0:
-        if length != -1 or not nullable:
-            bad_length(length)
-        return None, pos
-    end = pos + length
-    if end > size:
-        too_long(length)
-    return str(buf[pos:end], "utf-8"), end
-
-
-def _compact_string(buf: memoryview, pos: int, size: int, nullable: bool) -> tuple[str | None, int]:
-    length = buf[pos]
-    pos += 1
-    if length > 0x7F:
-        length, pos = longer_varint(buf, pos, length)
-    if length == 0:
-        if not nullable:
-            bad_length(-1)
-        return None, pos
-    end = pos + length - 1
-    if end > size:
-        too_long(length - 1)
-    return str(buf[pos:end], "utf-8"), end
-
-
-def _compact_name(buf: memoryview, pos: int, size: int) -> tuple[str, int]:
-    name, pos = _compact_string(buf, pos, size, False)
-    return name or "", pos
-
-
-def _topic_id(buf: memoryview, pos: int) -> tuple[bytes, int]:
-    """A short slice at the end of the buffer is noticed by what must follow."""
-    return bytes(buf[pos : pos + 16]), pos + 16
-
-
-def _int32s(buf: memoryview, pos: int, count: int) -> list[int]:
-    return list(struct.unpack_from(f">{count}i", buf, pos))
-
-
-def _after_tags(buf: memoryview, pos: int, size: int) -> int:
-    count = buf[pos]
-    pos += 1
-    if count:
-        if count > 0x7F:
-            count, pos = longer_varint(buf, pos, count)
-        return skip_tags(buf, pos, size, count)
-    return pos

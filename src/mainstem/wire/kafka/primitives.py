@@ -9,6 +9,12 @@ from __future__ import annotations
 
 Buffer = bytes | bytearray | memoryview
 
+# Elements that the arrays of one request may hold in all. An element of one byte becomes an object and a part
+# of an answer, hundreds of bytes and microseconds of work, so a limit of the request's bytes is not enough.
+# A client that names every topic of a large broker, with a partition of each, stays well below.
+MOST_ELEMENTS = 300_000
+MORE_THAN_MOST = f"its arrays hold more than {MOST_ELEMENTS} elements in all"
+
 
 class Malformed(Exception):
     """The bytes break a rule; turned into an InvalidRequest that names message and field."""
@@ -61,6 +67,10 @@ def too_long(length: int) -> None:
 
 def too_many(count: int) -> None:
     raise Malformed(f"count {count} exceeds what the bytes that are left could hold")
+
+
+def too_many_in_all() -> None:
+    raise Malformed(MORE_THAN_MOST)
 
 
 def wrong_tag_size() -> None:

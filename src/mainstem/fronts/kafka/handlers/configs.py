@@ -48,7 +48,12 @@ _KINDS = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7
 async def describe(request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse | Encoded:
     response = DescribeConfigsResponse()
     slices = Slices()
+    told: set[tuple[int, str, tuple[str, ...]]] = set()
     for resource in message.resources:
+        key = (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ()))
+        if key in told:  # once is enough: its configs are many, and its name is short
+            continue
+        told.add(key)
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from mainstem.broker.groups import (
     ConsumerHeartbeat,
@@ -12,9 +13,11 @@ from mainstem.broker.groups import (
     by_topic,
 )
 from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.group_admin import authorized_operations
 from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH, check_name
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import GroupNotFound, InvalidRequest, MainstemError, NotAuthorized
 from mainstem.wire.kafka.consumer_groups import (
     ConsumerGroupAssignment,
@@ -104,14 +107,16 @@ def _assignment(result: HeartbeatResult) -> ConsumerGroupAssignment | None:
     )
 
 
-async def describe(request: Request, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    asked = message.include_authorized_operations
-    return ConsumerGroupDescribeResponse(
-        groups=[_described(request, one, asked) for one in message.group_ids]
-    )
+async def describe(
+    request: Request, message: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | Encoded:
+    look = partial(_described, request, message.include_authorized_operations)
+    # Once each: a group may be large, and its name is short.
+    found = await Slices().each(look, dict.fromkeys(message.group_ids))
+    return await encoded_if_large(ConsumerGroupDescribeResponse(groups=found), request.version, len(found))
 
 
-def _described(request: Request, group_id: str, operations_asked: bool) -> DescribedConsumerGroup:
+def _described(request: Request, operations_asked: bool, group_id: str) -> DescribedConsumerGroup:
     try:
         request.session.require("describe", "group", group_id)
         view = request.broker.groups.describe(group_id)

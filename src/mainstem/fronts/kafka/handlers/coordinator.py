@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import InvalidRequest, MainstemError
 from mainstem.wire.kafka.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -16,12 +20,14 @@ MANY_SINCE = 4
 NO_NODE = -1
 
 
-async def handle(request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    keys = message.coordinator_keys if request.version >= MANY_SINCE else [message.key]
-    found = [_find(request, message.key_type, key) for key in keys]
+async def handle(request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse | Encoded:
     if request.version >= MANY_SINCE:
-        return FindCoordinatorResponse(coordinators=found)
-    one = found[0]
+        find = partial(_find, request, message.key_type)
+        found = await Slices().each(find, message.coordinator_keys)
+        return await encoded_if_large(
+            FindCoordinatorResponse(coordinators=found), request.version, len(found)
+        )
+    one = _find(request, message.key_type, message.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message,

@@ -20,7 +20,15 @@ from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import FencedLeaderEpoch, MainstemError, StorageError, UnknownLeaderEpoch
 from mainstem.model.logs import get_log
 from mainstem.wire.kafka.frames import RequestHeader
-from mainstem.wire.kafka.hot import FetchQuery, FetchResult, Topic, encode_fetch_response, parse_fetch
+from mainstem.wire.kafka.hot import (
+    FetchPartition,
+    FetchQuery,
+    FetchResult,
+    FetchTopic,
+    Topic,
+    encode_fetch_response,
+    parse_fetch,
+)
 
 events = get_log(__name__)
 
@@ -293,8 +301,25 @@ def fetch(
             )
         )
         return answer
+    topics = query.topics
+    if len(topics) > 1 or (topics and len(topics[0][1]) > 1):
+        query.topics = without_repeats(topics)
     Fetching(session, header, query, answer).start()
     return answer
+
+
+def without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
+    """A partition that is named again counts once, as in Kafka: where it came first, with what came last."""
+    if len({topic for topic, _ in topics}) < len(topics):
+        together: dict[Topic, list[FetchPartition]] = {}
+        for topic, wanted in topics:
+            together.setdefault(topic, []).extend(wanted)
+        topics = list(together.items())
+    found: list[FetchTopic] = []
+    for topic, wanted in topics:
+        last = {partition[0]: partition for partition in wanted}
+        found.append((topic, wanted if len(last) == len(wanted) else list(last.values())))
+    return found
 
 
 def _failed(topic: Topic, index: int, error: Exception) -> FetchResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mainstem.broker.groups import ClassicView
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
@@ -37,12 +39,14 @@ def authorized_operations(request: Request, group_id: str, *, asked: bool) -> in
     return sum(1 << number for name, number in OPERATIONS.items() if allows(name, "group", group_id))
 
 
-async def describe(request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    asked = message.include_authorized_operations
-    return DescribeGroupsResponse(groups=[_described(request, one, asked) for one in message.groups])
+async def describe(request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse | Encoded:
+    look = partial(_described, request, message.include_authorized_operations)
+    # Once each: a group may be large, and its name is short.
+    found = await Slices().each(look, dict.fromkeys(message.groups))
+    return await encoded_if_large(DescribeGroupsResponse(groups=found), request.version, len(found))
 
 
-def _described(request: Request, group_id: str, operations_asked: bool) -> DescribedGroup:
+def _described(request: Request, operations_asked: bool, group_id: str) -> DescribedGroup:
     try:
         request.session.require("describe", "group", group_id)
         view = request.broker.groups.describe(group_id)
@@ -103,8 +107,9 @@ async def list_all(request: Request, message: ListGroupsRequest) -> ListGroupsRe
     return await encoded_if_large(response, request.version, len(response.groups))
 
 
-async def delete(request: Request, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=[await _delete(request, one) for one in message.groups_names])
+async def delete(request: Request, message: DeleteGroupsRequest) -> DeleteGroupsResponse | Encoded:
+    results = await Slices().each_awaited(partial(_delete, request), message.groups_names)
+    return await encoded_if_large(DeleteGroupsResponse(results=results), request.version, len(results))
 
 
 async def _delete(request: Request, group_id: str) -> DeletableGroupResult:

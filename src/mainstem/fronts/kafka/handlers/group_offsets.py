@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import partial
 
 from mainstem.broker.groups import ClassicState, ClassicView, CommittedOffset
 from mainstem.broker.partition import Topic
 from mainstem.fronts.kafka.codes import NONE, code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import MOST_IN_ONE_TURN, Slices
 from mainstem.model.errors import (
     GroupSubscribedToTopic,
     InvalidRequest,
     MainstemError,
-    NotAuthorized,
     OffsetsUnstable,
     UnknownTopic,
 )
@@ -56,12 +58,13 @@ _NEWEST_SUBSCRIPTION = 3
 # --- commit --------------------------------------------------------------------------------------
 
 
-async def commit(request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse:
+async def commit(request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse | Encoded:
     offsets: list[CommittedOffset] = []
     codes: list[list[int]] = []
     refused = NONE
     try:
         request.session.require("read", "group", message.group_id)
+        check_count(len(topic.partitions) for topic in message.topics)
         request.broker.groups.check_commit(
             message.group_id,
             message.member_id,
@@ -72,22 +75,26 @@ async def commit(request: Request, message: OffsetCommitRequest) -> OffsetCommit
         await request.broker.groups.commit(message.group_id, offsets)
     except MainstemError as error:
         refused = code_of(error)
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=wanted.partition_index,
-                        error_code=refused or codes[number][place],
-                    )
-                    for place, wanted in enumerate(topic.partitions)
-                ],
-            )
-            for number, topic in enumerate(message.topics)
-        ]
-    )
+    slices, response, count = Slices(), OffsetCommitResponse(), 0
+    for number, topic in enumerate(message.topics):
+        of_topic = [refused] * len(topic.partitions) if refused else codes[number]
+        told = await slices.each(_told, zip(topic.partitions, of_topic, strict=True))
+        response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=told)
+        )
+        count += len(told) + 1
+    return await encoded_if_large(response, request.version, count)
+
+
+def check_count(counts: Iterable[int]) -> None:
+    """By topic, how many partitions a request names that are checked and journalled in one turn."""
+    if (count := sum(counts)) > MOST_IN_ONE_TURN:
+        raise InvalidRequest(f"{count} partitions in one request; {MOST_IN_ONE_TURN} are allowed")
+
+
+def _told(partition_and_code: tuple[OffsetCommitRequestPartition, int]) -> OffsetCommitResponsePartition:
+    wanted, code = partition_and_code
+    return OffsetCommitResponsePartition(partition_index=wanted.partition_index, error_code=code)
 
 
 def _check_topic(
@@ -136,11 +143,21 @@ def _committed(request: Request, topic: Topic, wanted: OffsetCommitRequestPartit
 # --- fetch ---------------------------------------------------------------------------------------
 
 
-async def fetch(request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse:
+async def fetch(request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse | Encoded:
+    slices, stable = Slices(), message.require_stable
     if request.version >= FETCH_MANY_SINCE:
-        return OffsetFetchResponse(
-            groups=[_fetch_group(request, group, message.require_stable) for group in message.groups]
-        )
+        groups = []
+        whole: set[str] = set()
+        for group in message.groups:
+            # All of a group is told once: it may be much, and to ask takes few bytes.
+            if group.topics is not None or group.group_id not in whole:
+                groups.append(await _fetch_group(request, group, stable, slices))
+            if group.topics is None:
+                whole.add(group.group_id)
+            if slices.used_up():
+                await slices.rest()
+        count = len(groups) + sum(_count(group) for group in groups)
+        return await encoded_if_large(OffsetFetchResponse(groups=groups), request.version, count)
     topics = message.topics
     only = OffsetFetchRequestGroup(
         group_id=message.group_id,
@@ -148,31 +165,33 @@ async def fetch(request: Request, message: OffsetFetchRequest) -> OffsetFetchRes
         if topics is None
         else [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics],
     )
-    found = _fetch_group(request, only, message.require_stable)
+    found = await _fetch_group(request, only, stable, slices)
     if found.error_code and request.version < FETCH_ERROR_SINCE:
-        found.topics = [_all_failed(topic, found.error_code) for topic in only.topics or ()]
-    return OffsetFetchResponse(
-        error_code=found.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=one.partition_index,
-                        committed_offset=one.committed_offset,
-                        committed_leader_epoch=one.committed_leader_epoch,
-                        metadata=one.metadata,
-                        error_code=one.error_code,
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in found.topics
-        ],
+        found.topics = [await _all_failed(topic, found.error_code, slices) for topic in only.topics or ()]
+    response = OffsetFetchResponse(error_code=found.error_code)
+    for topic in found.topics:
+        partitions = await slices.each(_of_one_group, topic.partitions)
+        response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+    return await encoded_if_large(response, request.version, _count(found))
+
+
+def _count(group: OffsetFetchResponseGroup) -> int:
+    return sum(len(topic.partitions) + 1 for topic in group.topics)
+
+
+def _of_one_group(one: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=one.partition_index,
+        committed_offset=one.committed_offset,
+        committed_leader_epoch=one.committed_leader_epoch,
+        metadata=one.metadata,
+        error_code=one.error_code,
     )
 
 
-def _fetch_group(request: Request, asked: OffsetFetchRequestGroup, stable: bool) -> OffsetFetchResponseGroup:
+async def _fetch_group(
+    request: Request, asked: OffsetFetchRequestGroup, stable: bool, slices: Slices
+) -> OffsetFetchResponseGroup:
     group_id = asked.group_id
     try:
         request.session.require("describe", "group", group_id)
@@ -180,34 +199,40 @@ def _fetch_group(request: Request, asked: OffsetFetchRequestGroup, stable: bool)
     except MainstemError as error:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=code_of(error))
     if asked.topics is None:
-        return OffsetFetchResponseGroup(group_id=group_id, topics=_fetch_all(request, group_id, stable))
-    return OffsetFetchResponseGroup(
-        group_id=group_id, topics=[_fetch_topic(request, group_id, topic, stable) for topic in asked.topics]
-    )
+        topics = await _fetch_all(request, group_id, stable, slices)
+    else:
+        topics = []
+        for topic in asked.topics:
+            topics.append(await _fetch_topic(request, group_id, topic, stable, slices))
+            if slices.used_up():
+                await slices.rest()
+    return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
 
 
-def _fetch_all(request: Request, group_id: str, stable: bool) -> list[OffsetFetchResponseTopics]:
-    by_topic: dict[bytes, list[OffsetFetchResponsePartitions]] = {}
+async def _fetch_all(
+    request: Request, group_id: str, stable: bool, slices: Slices
+) -> list[OffsetFetchResponseTopics]:
+    by_topic: dict[Topic, list[OffsetFetchResponsePartitions]] = {}
     topics = request.broker.topics.by_id
-    for at in request.broker.groups.all_committed(group_id):
+    for at in list(request.broker.groups.all_committed(group_id)):
         topic = topics.get(at.topic_id)
-        if topic is None or not request.session.allows("describe", "topic", topic.name):
-            continue
-        by_topic.setdefault(at.topic_id, []).append(
-            _fetch_partition(request, group_id, topic, at.partition, stable)
-        )
+        if topic is not None and request.session.allows("describe", "topic", topic.name):
+            found = _fetch_partition(request, group_id, topic, stable, at.partition)
+            by_topic.setdefault(topic, []).append(found)
+        if slices.used_up():
+            await slices.rest()
     return [
         OffsetFetchResponseTopics(
-            name=topics[topic_id].name,
-            topic_id=topic_id,
+            name=topic.name,
+            topic_id=topic.id,
             partitions=sorted(found, key=lambda one: one.partition_index),
         )
-        for topic_id, found in by_topic.items()
+        for topic, found in by_topic.items()
     ]
 
 
-def _fetch_topic(
-    request: Request, group_id: str, asked: OffsetFetchRequestTopics, stable: bool
+async def _fetch_topic(
+    request: Request, group_id: str, asked: OffsetFetchRequestTopics, stable: bool, slices: Slices
 ) -> OffsetFetchResponseTopics:
     code = NONE
     try:
@@ -220,38 +245,40 @@ def _fetch_topic(
         return OffsetFetchResponseTopics(
             name=asked.name,
             topic_id=asked.topic_id,
-            partitions=[
-                _fetch_partition(request, group_id, topic, index, stable) for index in asked.partition_indexes
-            ],
+            partitions=await slices.each(
+                partial(_fetch_partition, request, group_id, topic, stable), asked.partition_indexes
+            ),
         )
-    return _all_failed(asked, code)
+    return await _all_failed(asked, code, slices)
 
 
-def _all_failed(asked: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+async def _all_failed(
+    asked: OffsetFetchRequestTopics, code: int, slices: Slices
+) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=asked.name,
         topic_id=asked.topic_id,
-        partitions=[_nothing(index, code) for index in asked.partition_indexes],
+        partitions=await slices.each(partial(_nothing, code), asked.partition_indexes),
     )
 
 
-def _nothing(index: int, code: int = NONE) -> OffsetFetchResponsePartitions:
+def _nothing(code: int, index: int) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(
         partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
     )
 
 
 def _fetch_partition(
-    request: Request, group_id: str, topic: Topic, index: int, stable: bool
+    request: Request, group_id: str, topic: Topic, stable: bool, index: int
 ) -> OffsetFetchResponsePartitions:
     groups = request.broker.groups
     if not 0 <= index < len(topic.partitions):
-        return _nothing(index)
+        return _nothing(NONE, index)
     if stable and groups.is_unstable(group_id, topic.id, index):
-        return _nothing(index, code_of(OffsetsUnstable(group_id)))
+        return _nothing(code_of(OffsetsUnstable(group_id)), index)
     at = groups.committed(group_id, topic.id, index)
     if at is None:
-        return _nothing(index)
+        return _nothing(NONE, index)
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=at.offset,
@@ -269,6 +296,7 @@ async def delete(request: Request, message: OffsetDeleteRequest) -> OffsetDelete
     response = OffsetDeleteResponse()
     try:
         request.session.require("delete", "group", group_id)
+        check_count(len(topic.partitions) for topic in message.topics)
         groups.check_offsets_delete(group_id)
         for topic in message.topics:
             indexes = [one.partition_index for one in topic.partitions]
@@ -292,19 +320,28 @@ def _check_deletes(
     request: Request, group_id: str, topic_name: str, indexes: Iterable[int], keys: list[tuple[bytes, int]]
 ) -> list[int]:
     topics, codes = request.broker.topics, list[int]()
+    refused: int | None = None  # for what any of its partitions would be; looked up for the first that exists
     for index in indexes:
         try:
             request.session.require("read", "topic", topic_name)
             partition = topics.partition(topics.get(topic_name), index)
-            request.broker.groups.check_offsets_delete(group_id, topic_name)
-            _refuse_if_read(request, group_id, topic_name)
-            keys.append((partition.topic.id, index))
-            codes.append(NONE)
-        except NotAuthorized as error:
-            codes.append(code_of(error))
+            if refused is None:
+                refused = _refusal(request, group_id, topic_name)
+            if refused == NONE:
+                keys.append((partition.topic.id, index))
+            codes.append(refused)
         except MainstemError as error:
             codes.append(code_of(error))
     return codes
+
+
+def _refusal(request: Request, group_id: str, topic_name: str) -> int:
+    try:
+        request.broker.groups.check_offsets_delete(group_id, topic_name)
+        _refuse_if_read(request, group_id, topic_name)
+    except MainstemError as error:
+        return code_of(error)
+    return NONE
 
 
 def _refuse_if_read(request: Request, group_id: str, topic_name: str) -> None:

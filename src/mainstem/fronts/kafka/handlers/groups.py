@@ -28,6 +28,7 @@ MAX_NAME_LENGTH = 249
 REBALANCE_TIMEOUT_SINCE = 1
 ID_REQUIRED_SINCE = 4
 NULL_PROTOCOL_SINCE = 7
+SYNC_NAMES_PROTOCOL_SINCE = 5
 SKIP_ASSIGNMENT_SINCE = 9
 LEAVE_MANY_SINCE = 3
 
@@ -93,6 +94,11 @@ def check_name(instance_id: str | None) -> None:
 async def sync(request: Request, message: SyncGroupRequest) -> SyncGroupResponse:
     try:
         request.session.require("read", "group", message.group_id)
+        if request.version >= SYNC_NAMES_PROTOCOL_SINCE and None in (
+            message.protocol_type,
+            message.protocol_name,
+        ):
+            raise InconsistentProtocol("the protocol's type and name are to be given")
         size = sum(len(one.assignment) for one in message.assignments)
         if size > MAX_ASSIGNMENT_BYTES:
             raise InvalidRequest(f"{size} bytes of assignments; {MAX_ASSIGNMENT_BYTES} are allowed")

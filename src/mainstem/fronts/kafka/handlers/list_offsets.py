@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mainstem.broker.partition import Partition
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
-from mainstem.model.errors import FencedLeaderEpoch, MainstemError, UnknownLeaderEpoch, UnsupportedVersion
+from mainstem.model.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    MainstemError,
+    UnknownLeaderEpoch,
+    UnsupportedVersion,
+)
 from mainstem.wire.kafka.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -46,12 +54,41 @@ async def handle(request: Request, message: ListOffsetsRequest) -> ListOffsetsRe
     committed = message.isolation_level == READ_COMMITTED
     response = ListOffsetsResponse()
     slices = Slices()
+    twice = await _named_twice(message, slices)
+    count = 0
     for topic in message.topics:
-        answers = [await _one(request, topic.name, wanted, committed) for wanted in topic.partitions]
+        answers = []
+        for wanted in topic.partitions:
+            refused = twice.get((topic.name, wanted.partition_index))
+            if refused is None:
+                answers.append(await _one(request, topic.name, wanted, committed))
+            elif refused:  # one answer is enough
+                twice[topic.name, wanted.partition_index] = False
+                answers.append(
+                    ListOffsetsPartitionResponse(
+                        partition_index=wanted.partition_index, error_code=code_of(InvalidRequest())
+                    )
+                )
+            if slices.used_up():
+                await slices.rest()
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        if slices.used_up():
-            await slices.rest()
-    return await encoded_if_large(response, request.version, len(response.topics))
+        count += len(answers) + 1
+    return await encoded_if_large(response, request.version, count)
+
+
+async def _named_twice(message: ListOffsetsRequest, slices: Slices) -> dict[tuple[str, int], bool]:
+    """Partitions that are asked for more than once, which is no question: each with True."""
+    seen: set[tuple[str, int]] = set()
+    twice: dict[tuple[str, int], bool] = {}
+    for topic in message.topics:
+        for wanted in topic.partitions:
+            key = (topic.name, wanted.partition_index)
+            if key in seen:
+                twice[key] = True
+            seen.add(key)
+            if slices.used_up():
+                await slices.rest()
+    return twice
 
 
 async def _one(
@@ -109,12 +146,15 @@ async def _find(
 # --- OffsetForLeaderEpoch ------------------------------------------------------------------------
 
 
-async def epoch_ends(request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    response = OffsetForLeaderEpochResponse()
+async def epoch_ends(
+    request: Request, message: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse | Encoded:
+    slices, response, count = Slices(), OffsetForLeaderEpochResponse(), 0
     for topic in message.topics:
-        ends = [_epoch_end(request, topic.topic, wanted) for wanted in topic.partitions]
+        ends = await slices.each(partial(_epoch_end, request, topic.topic), topic.partitions)
         response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
-    return response
+        count += len(ends) + 1
+    return await encoded_if_large(response, request.version, count)
 
 
 def _epoch_end(request: Request, topic_name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -15,10 +15,11 @@ from weakref import WeakKeyDictionary
 from mainstem.broker import admin
 from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition, Topic
+from mainstem.broker.topics import TopicCreated
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import LARGE_ANSWER, Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.cluster import cluster_operations
-from mainstem.fronts.kafka.handlers.topics import require_create
+from mainstem.fronts.kafka.handlers.topics import TOO_MANY, require_create
 from mainstem.fronts.kafka.operations import authorized_operations
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
@@ -79,14 +80,26 @@ async def metadata(request: Request, message: MetadataRequest) -> MetadataRespon
     response = _about_cluster(request, message)
     last: asyncio.Future[None] | None = None
     may_create = message.allow_auto_topic_creation and request.broker.options.auto_create
+    # As in CreateTopics. Whoever asks again for what did not fit may have it then.
+    partitions_left = request.broker.options.max_partitions
     slices = Slices()
+    told: set[tuple[str | None, bytes]] = set()
     for wanted in message.topics:
         if wanted.name is None and request.version < _BY_ID_SINCE:
             raise InvalidRequest(f"topics have no names; version {request.version} needs them")
+        key = (wanted.name, wanted.topic_id)
+        if key in told:  # as in Kafka; a topic may have many partitions, and its name is short
+            continue
+        told.add(key)
         try:
             topic = _find(request, wanted)
             if topic is None:
-                topic, last = _make(request, str(wanted.name), may_create)
+                planned = _planned(request, str(wanted.name), may_create, partitions_left)
+                partitions_left -= len(planned.partition_ids)
+                if partitions_left < 0:
+                    raise TOO_MANY
+                last = admin.create_topic(request.broker, planned)
+                topic = request.broker.topics.by_id[planned.topic_id]
             response.topics.append(_described(request, topic, message))
         except MainstemError as error:
             response.topics.append(
@@ -169,14 +182,14 @@ def _find(request: Request, wanted: MetadataRequestTopic) -> Topic | None:
     return topics.by_name.get(wanted.name)
 
 
-def _make(request: Request, name: str, may_create: bool) -> tuple[Topic, asyncio.Future[None]]:
-    """Creates what a client only named. Someone else who names it now finds it there."""
+def _planned(request: Request, name: str, may_create: bool, partitions_left: int) -> TopicCreated:
+    """For what a client only named."""
     if not may_create:
         raise UnknownTopic(f"there is no topic {name!r}")
+    if partitions_left < 0:
+        raise TOO_MANY
     require_create(request.session, name)
-    made = request.broker.plan_topic(name)
-    done = admin.create_topic(request.broker, made)
-    return request.broker.topics.by_id[made.topic_id], done
+    return request.broker.plan_topic(name)
 
 
 def _described(request: Request, topic: Topic, message: MetadataRequest) -> MetadataResponseTopic:

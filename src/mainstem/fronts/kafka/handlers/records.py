@@ -40,8 +40,8 @@ async def delete(request: Request, message: DeleteRecordsRequest) -> DeleteRecor
                 result.low_watermark = partition.log_start
             except MainstemError as error:
                 result.error_code, result.low_watermark = code_of(error), _NO_OFFSET
-        if slices.used_up():
-            await slices.rest()
+            if slices.used_up():
+                await slices.rest()
     late = await on_disk(last, max(message.timeout_ms, _DISK_MS))
     if late is not None:
         for result in (result for topic in response.topics for result in topic.partitions):

@@ -6,6 +6,7 @@ DescribeLogDirs, AlterReplicaLogDirs, ElectLeaders, AlterPartitionReassignments,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from os.path import normpath
 
 from mainstem.broker import admin
@@ -106,13 +107,15 @@ async def alter_log_dirs(
 ) -> AlterReplicaLogDirsResponse:
     """There is one folder: to it nothing needs to move, to any other nothing can."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    here = normpath(request.broker.options.folder)
+    here, slices = normpath(request.broker.options.folder), Slices()
     for wanted in message.dirs:
         for topic in wanted.topics:
             told = results.setdefault(topic.name, [])
             for index in topic.partitions:
                 code = _move_code(request, normpath(wanted.path) == here, topic.name, index)
                 told.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+                if slices.used_up():
+                    await slices.rest()
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=told) for name, told in results.items()
@@ -140,8 +143,10 @@ async def elect_leaders(request: Request, message: ElectLeadersRequest) -> Elect
         request.session.require("alter", "cluster", CLUSTER)
     except MainstemError as error:
         response.error_code = code_of(error)
+    slices = Slices()
     for topic in message.topic_partitions or ():
-        told = [_election(request, response.error_code, topic.topic, index) for index in topic.partitions]
+        look = partial(_election, request, response.error_code, topic.topic)
+        told = await slices.each(look, topic.partitions)
         response.replica_election_results.append(
             ReplicaElectionResult(topic=topic.topic, partition_result=told)
         )
@@ -177,8 +182,9 @@ async def alter_reassignments(
     except MainstemError as error:
         response.error_code, response.error_message = code_of(error), text_of(error)
         return response
+    slices = Slices()
     for topic in message.topics:
-        told = [_reassignment(request, topic.name, wanted) for wanted in topic.partitions]
+        told = await slices.each(partial(_reassignment, request, topic.name), topic.partitions)
         response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=told))
     return response
 

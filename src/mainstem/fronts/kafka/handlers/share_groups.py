@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from mainstem.broker.groups import ShareHeartbeat, ShareView, VisibleTopics, by_topic
 from mainstem.fronts.kafka.codes import code_of, text_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.group_admin import authorized_operations
 from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import GroupNotFound, InvalidRequest, MainstemError, NotAuthorized
 from mainstem.wire.kafka.share_groups import (
     DescribedShareGroup,
@@ -75,12 +78,16 @@ def _assignment(partitions: Iterable[tuple[bytes, int]]) -> ShareGroupAssignment
     )
 
 
-async def describe(request: Request, message: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-    asked = message.include_authorized_operations
-    return ShareGroupDescribeResponse(groups=[_described(request, one, asked) for one in message.group_ids])
+async def describe(
+    request: Request, message: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse | Encoded:
+    look = partial(_described, request, message.include_authorized_operations)
+    # Once each: a group may be large, and its name is short.
+    found = await Slices().each(look, dict.fromkeys(message.group_ids))
+    return await encoded_if_large(ShareGroupDescribeResponse(groups=found), request.version, len(found))
 
 
-def _described(request: Request, group_id: str, operations_asked: bool) -> DescribedShareGroup:
+def _described(request: Request, operations_asked: bool, group_id: str) -> DescribedShareGroup:
     try:
         request.session.require("describe", "group", group_id)
         view = request.broker.groups.describe(group_id)

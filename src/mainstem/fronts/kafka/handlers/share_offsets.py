@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mainstem.broker.groups import GroupKind
 from mainstem.broker.partition import Partition, Topic
 from mainstem.fronts.kafka.codes import NONE, code_of, text_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import GroupNotFound, MainstemError, OffsetOutOfRange
 from mainstem.wire.kafka.share_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -39,12 +43,18 @@ def _check_share(request: Request, group_id: str) -> None:
 
 async def describe(
     request: Request, message: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(groups=[_described(request, one) for one in message.groups])
+) -> DescribeShareGroupOffsetsResponse | Encoded:
+    slices, groups = Slices(), []
+    for one in message.groups:
+        groups.append(await _described(request, one, slices))
+        if slices.used_up():
+            await slices.rest()
+    count = sum(len(topic.partitions) + 1 for group in groups for topic in group.topics) + len(groups)
+    return await encoded_if_large(DescribeShareGroupOffsetsResponse(groups=groups), request.version, count)
 
 
-def _described(
-    request: Request, asked: DescribeShareGroupOffsetsRequestGroup
+async def _described(
+    request: Request, asked: DescribeShareGroupOffsetsRequestGroup, slices: Slices
 ) -> DescribeShareGroupOffsetsResponseGroup:
     group_id = asked.group_id
     try:
@@ -56,7 +66,7 @@ def _described(
     if asked.topics is None:
         topics = _all_topics(request, group_id)
     else:
-        topics = [_topic(request, group_id, one) for one in asked.topics]
+        topics = [await _topic(request, group_id, one, slices) for one in asked.topics]
     return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=topics)
 
 
@@ -77,8 +87,8 @@ def _all_topics(request: Request, group_id: str) -> list[DescribeShareGroupOffse
     ]
 
 
-def _topic(
-    request: Request, group_id: str, asked: DescribeShareGroupOffsetsRequestTopic
+async def _topic(
+    request: Request, group_id: str, asked: DescribeShareGroupOffsetsRequestTopic, slices: Slices
 ) -> DescribeShareGroupOffsetsResponseTopic:
     try:
         request.session.require("describe", "topic", asked.topic_name)
@@ -87,12 +97,12 @@ def _topic(
         return DescribeShareGroupOffsetsResponseTopic(
             topic_name=asked.topic_name,
             topic_id=NO_ID,
-            partitions=[_failed(index, error) for index in asked.partitions],
+            partitions=await slices.each(partial(_failed, error), asked.partitions),
         )
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic.name,
         topic_id=topic.id,
-        partitions=[_partition(request, group_id, topic, index) for index in asked.partitions],
+        partitions=await slices.each(partial(_partition, request, group_id, topic), asked.partitions),
     )
 
 
@@ -109,7 +119,7 @@ def _partition(
     )
 
 
-def _failed(index: int, error: MainstemError) -> DescribeShareGroupOffsetsResponsePartition:
+def _failed(error: MainstemError, index: int) -> DescribeShareGroupOffsetsResponsePartition:
     return DescribeShareGroupOffsetsResponsePartition(
         partition_index=index, start_offset=NOT_BEGUN, error_code=code_of(error), error_message=text_of(error)
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mainstem.broker.transactions import TxnInfo, TxnState
 from mainstem.fronts.kafka.codes import code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import MainstemError
 from mainstem.wire.kafka.transaction_admin import (
     DescribedProducersPartition,
@@ -26,10 +30,13 @@ STATES = {state.value: state for state in TxnState}
 NEVER_HERE = frozenset({"Dead", "PrepareEpochFence"})
 
 
-async def describe(request: Request, message: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[_described(request, name) for name in message.transactional_ids]
-    )
+async def describe(
+    request: Request, message: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse | Encoded:
+    # Once each: a transaction may be large, and its name is short.
+    found = await Slices().each(partial(_described, request), dict.fromkeys(message.transactional_ids))
+    response = DescribeTransactionsResponse(transaction_states=found)
+    return await encoded_if_large(response, request.version, len(found))
 
 
 def _described(request: Request, transactional_id: str) -> DescribedTransaction:
@@ -65,9 +72,10 @@ def _topics(request: Request, info: TxnInfo) -> list[TransactionTopic]:
     return [TransactionTopic(topic=name, partitions=sorted(parts)) for name, parts in by_name.items()]
 
 
-async def list_all(request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
-    unknown = [name for name in message.state_filters if name not in STATES and name not in NEVER_HERE]
-    states = [STATES[name] for name in message.state_filters if name in STATES]
+async def list_all(request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse | Encoded:
+    wanted = dict.fromkeys(message.state_filters)
+    unknown = [name for name in wanted if name not in STATES and name not in NEVER_HERE]
+    states = [STATES[name] for name in wanted if name in STATES]
     if message.state_filters and not states:
         return ListTransactionsResponse(unknown_state_filters=unknown)
     try:
@@ -79,32 +87,32 @@ async def list_all(request: Request, message: ListTransactionsRequest) -> ListTr
         )
     except MainstemError as error:
         return ListTransactionsResponse(error_code=code_of(error), unknown_state_filters=unknown)
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
-            ListedTransaction(
-                transactional_id=info.transactional_id,
-                producer_id=info.producer_id,
-                transaction_state=info.state.value,
+    slices, response = Slices(), ListTransactionsResponse(unknown_state_filters=unknown)
+    for info in found:
+        if request.session.allows("describe", "transactional_id", info.transactional_id):
+            response.transaction_states.append(
+                ListedTransaction(
+                    transactional_id=info.transactional_id,
+                    producer_id=info.producer_id,
+                    transaction_state=info.state.value,
+                )
             )
-            for info in found
-            if request.session.allows("describe", "transactional_id", info.transactional_id)
-        ],
-    )
+        if slices.used_up():
+            await slices.rest()
+    return await encoded_if_large(response, request.version, len(response.transaction_states))
 
 
 async def describe_producers(
     request: Request, message: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            DescribedProducersTopic(
-                name=topic.name,
-                partitions=[_producers(request, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in message.topics
-        ]
-    )
+) -> DescribeProducersResponse | Encoded:
+    slices, response, count = Slices(), DescribeProducersResponse(), 0
+    for topic in message.topics:
+        look = partial(_producers, request, topic.name)
+        # Once each: a partition may have many producers.
+        found = await slices.each(look, dict.fromkeys(topic.partition_indexes))
+        response.topics.append(DescribedProducersTopic(name=topic.name, partitions=found))
+        count += len(found) + 1
+    return await encoded_if_large(response, request.version, count)
 
 
 def _producers(request: Request, topic_name: str, index: int) -> DescribedProducersPartition:

@@ -8,7 +8,10 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Topic
 from mainstem.broker.transactions import CommittedOffset
 from mainstem.fronts.kafka.codes import NONE, code_of
+from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
+from mainstem.fronts.kafka.handlers.group_offsets import check_count
 from mainstem.fronts.kafka.session import Request
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import MainstemError, NotAuthorized, TransactionAbortable
 from mainstem.wire.kafka.transactions import (
     AddOffsetsToTxnRequest,
@@ -62,7 +65,10 @@ async def init_producer_id(request: Request, message: InitProducerIdRequest) -> 
 # --- adding partitions ---------------------------------------------------------------------------
 
 
-async def add_partitions(request: Request, message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+async def add_partitions(
+    request: Request, message: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | Encoded:
+    slices = Slices()
     if request.version < BATCHED_SINCE:
         only = AddPartitionsToTxnTransaction(
             transactional_id=message.v3_and_below_transactional_id,
@@ -70,18 +76,23 @@ async def add_partitions(request: Request, message: AddPartitionsToTxnRequest) -
             producer_epoch=message.v3_and_below_producer_epoch,
             topics=message.v3_and_below_topics,
         )
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _add_to_one(request, only))
+        added = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _add_to_one(request, only))
+        count = sum(len(topic.partitions) + 1 for topic in only.topics)
+        return await encoded_if_large(added, request.version, count)
     try:
         request.session.require("cluster_action", "cluster", "kafka-cluster")
     except NotAuthorized as error:
         return AddPartitionsToTxnResponse(error_code=code_of(error))
-    results = [
-        AddPartitionsToTxnResult(
-            transactional_id=one.transactional_id, topic_results=await _add_to_one(request, one)
+    response, count = AddPartitionsToTxnResponse(), 0
+    for one in message.transactions:
+        results = await _add_to_one(request, one)
+        response.results_by_transaction.append(
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=results)
         )
-        for one in message.transactions
-    ]
-    return AddPartitionsToTxnResponse(results_by_transaction=results)
+        count += 1 + sum(len(topic.partitions) + 1 for topic in one.topics)
+        if slices.used_up():
+            await slices.rest()
+    return await encoded_if_large(response, request.version, count)
 
 
 async def _add_to_one(
@@ -94,6 +105,7 @@ async def _add_to_one(
     try:
         if not by_broker:
             request.session.require("write", "transactional_id", txn.transactional_id)
+        check_count(len(topic.partitions) for topic in txn.topics)
         for topic in txn.topics:
             for index in topic.partitions:
                 try:
@@ -175,13 +187,16 @@ async def end_txn(request: Request, message: EndTxnRequest) -> EndTxnResponse:
     return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
-async def commit_offsets(request: Request, message: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+async def commit_offsets(
+    request: Request, message: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Encoded:
     offsets: list[CommittedOffset] = []
     codes: dict[tuple[str, int], int] = {}
     refused = NONE
     try:
         request.session.require("write", "transactional_id", message.transactional_id)
         request.session.require("read", "group", message.group_id)
+        check_count(len(topic.partitions) for topic in message.topics)
         for topic in message.topics:
             for wanted in topic.partitions:
                 try:
@@ -192,21 +207,19 @@ async def commit_offsets(request: Request, message: TxnOffsetCommitRequest) -> T
             await _stage(request, message, offsets)
     except MainstemError as error:
         refused = code_of(error)
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=wanted.partition_index,
-                        error_code=codes.get((topic.name, wanted.partition_index), refused),
-                    )
-                    for wanted in topic.partitions
-                ],
+    slices, response, count = Slices(), TxnOffsetCommitResponse(), 0
+    for topic in message.topics:
+        told = TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(told)
+        for wanted in topic.partitions:
+            code = codes.get((topic.name, wanted.partition_index), refused)
+            told.partitions.append(
+                TxnOffsetCommitResponsePartition(partition_index=wanted.partition_index, error_code=code)
             )
-            for topic in message.topics
-        ]
-    )
+            if slices.used_up():
+                await slices.rest()
+        count += len(told.partitions) + 1
+    return await encoded_if_large(response, request.version, count)
 
 
 def _staged(request: Request, topic_name: str, wanted: TxnOffsetCommitRequestPartition) -> CommittedOffset:
