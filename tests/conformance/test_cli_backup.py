@@ -6,6 +6,7 @@ import threading
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from security_house import Files
 
 from mainstem.cli.main import cli
 from mainstem.testing import Broker
@@ -62,6 +63,33 @@ def test_a_backup_of_a_serving_broker_holds_all_that_was_acknowledged_before(tmp
         send(restored, "after")
         assert values(restored)[-1] == "after"
     assert "sound" in run("verify", tmp_path / "copy").stdout  # the restored one is a copy of its own
+
+
+def test_the_variable_names_the_broker_as_for_the_other_commands(tmp_path, monkeypatch):
+    with Broker() as broker:
+        send(broker, "one")
+        monkeypatch.setenv("MAINSTEM_HTTP", broker.http)
+        run("backup", tmp_path / "copy")
+        monkeypatch.delenv("MAINSTEM_HTTP")
+        refused = run("-b", broker.kafka, "backup", tmp_path / "other", code=2)
+        assert "--http" in refused.stderr
+    with Broker(data=tmp_path / "copy") as copy:
+        assert values(copy) == ["one"]
+
+
+def test_a_folder_is_backed_up_whichever_broker_is_named(tmp_path):
+    with Broker(data=tmp_path / "data"):
+        pass
+    run("-b", "127.0.0.1:1", "backup", tmp_path / "copy", "--data", tmp_path / "data")
+
+
+def test_a_backup_is_asked_for_over_tls(tmp_path):
+    files = Files(tmp_path)
+    settings = {"security.tls_cert_file": str(files.cert), "security.tls_key_file": str(files.key)}
+    with Broker(settings, listen={"http+tls": "127.0.0.1:0"}) as broker:
+        where = broker.listening["http+tls"]
+        run("backup", tmp_path / "copy", "--http", where, "--tls-ca", files.ca)
+    assert "sound" in run("verify", tmp_path / "copy").stdout
 
 
 def test_a_stopped_broker_is_backed_up_from_its_folder(tmp_path):
