@@ -1,6 +1,8 @@
 """Backup, restore and verify, as commands, against a broker that is busy meanwhile."""
 
+import errno
 import json
+import os
 import threading
 
 import pytest
@@ -9,6 +11,7 @@ from confluent_kafka import Producer
 from security_house import Files
 
 from mainstem.cli.main import cli
+from mainstem.kernel.log.disk import OsDisk
 from mainstem.testing import Broker
 
 
@@ -171,3 +174,19 @@ def test_every_command_has_help_with_examples(word):
 
 def test_a_folder_without_a_log_is_told(tmp_path):
     assert "there is no log" in run("verify", tmp_path, code=2).stderr
+
+
+def test_what_lies_on_a_read_only_file_system_is_verified_and_restored(tmp_path, monkeypatch):
+    with Broker(data=tmp_path / "data") as broker:
+        send(broker, "one")
+        monkeypatch.setattr(OsDisk, "lock", refuse_to_write)
+        served = run("verify", tmp_path / "data", code=2)
+        monkeypatch.undo()
+        assert f"is in use by process {os.getpid()}" in served.stderr
+    monkeypatch.setattr(OsDisk, "lock", refuse_to_write)
+    assert "sound" in run("verify", tmp_path / "data").stdout
+    run("restore", tmp_path / "data", tmp_path / "again")
+
+
+def refuse_to_write(_disk, path):
+    raise OSError(errno.EROFS, "Read-only file system", path)

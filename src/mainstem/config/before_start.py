@@ -41,6 +41,11 @@ def check_data_folder(folder: Path) -> None:
     if not place.is_dir():
         what = "is not a folder" if place.exists() else "is a link to nothing"
         raise InvalidConfig(f"server.data: {place} {what}; choose another with --data")
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        raise InvalidConfig(
+            f"server.data: {place} is on a read-only file system; mount it for writing, "
+            "or choose another with --data"
+        )
     if not os.access(place, os.W_OK | os.X_OK | os.R_OK):
         raise InvalidConfig(
             f"server.data: {place} cannot be written by {_me()}; "

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,13 @@ def test_a_data_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path, 
     refuse(monkeypatch, tmp_path.name)
     with pytest.raises(InvalidConfig, match=r"server\.data: .* cannot be written by user .*--data"):
         check_data_folder(tmp_path / "not" / "there" / "yet")
+
+
+def test_a_read_only_file_system_is_called_that(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    refuse(monkeypatch, tmp_path.name)
+    with pytest.raises(InvalidConfig, match=r"is on a read-only file system; .*--data"):
+        check_data_folder(tmp_path)
 
 
 def test_a_lock_of_another_user_is_told_with_what_to_do(tmp_path, monkeypatch):
