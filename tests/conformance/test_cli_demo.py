@@ -163,6 +163,21 @@ def test_a_busy_port_is_an_error_that_names_the_holder(start):
     assert f"(process {os.getpid()})" in err
 
 
+def test_all_busy_ports_are_named_with_flags_that_work_and_for_make_too(start, monkeypatch):
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    with Broker() as broker:
+        busy = ["--for", "0.3", "--listen", f"kafka={broker.kafka}", "--listen", f"http={broker.http}"]
+        _, err = start(*busy, "--no-sample").communicate(timeout=60)
+        assert err.count("is taken by") == 2
+        flags = re.search(r"choose others with (--listen \S+ --listen \S+)$", err.strip())[1]
+        process = start("--for", "0.3", "--no-sample", *flags.split())
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        monkeypatch.setenv("MAKELEVEL", "1")
+        _, err = start(*busy, "--no-sample").communicate(timeout=60)
+        assert re.search(r'choose others with make run ARGS="--listen \S+ --listen \S+"$', err.strip())
+
+
 def test_a_stream_without_a_listener_it_can_use_is_a_wrong_request(start):
     process = start("--for", "1", "--listen", "http=127.0.0.1:0")
     _, err = process.communicate(timeout=60)

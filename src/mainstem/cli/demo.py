@@ -20,7 +20,7 @@ import click
 
 from mainstem.cli.groups import Above, examples
 from mainstem.cli.settings import settings_options
-from mainstem.config import Config
+from mainstem.config import Config, PortsTaken
 from mainstem.model.errors import InvalidConfig, MainstemError, NotSupported
 
 if TYPE_CHECKING:
@@ -122,7 +122,12 @@ async def _run(config: Config, wanted: Wanted) -> bool:
     stop = asyncio.Event()
     _stop_at_signals(stop)
     app = App(config)
-    await app.start()
+    try:
+        await app.start()
+    except PortsTaken as error:
+        if "MAKELEVEL" not in os.environ:
+            raise
+        raise InvalidConfig(f'{error.taken}; choose others with make run ARGS="{error.flags}"') from None
     tune_process(config)
     synced = config.topics.durability == "fsync"
     try:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from mainstem.config.before_start import check_data_folder
+from mainstem.config import load
+from mainstem.config.before_start import check_before_start, check_data_folder
 from mainstem.model.errors import InvalidConfig
 
 
@@ -39,3 +41,13 @@ def test_a_link_to_nothing_is_no_data_folder(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "none")
     with pytest.raises(InvalidConfig, match="link to nothing"):
         check_data_folder(tmp_path / "link")
+
+
+def test_a_host_that_is_none_is_called_that(monkeypatch, tmp_path):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    config = load({"server.listen": "kafka=nohost.invalid:9092", "server.data": str(tmp_path)}, {})
+    with pytest.raises(InvalidConfig, match=r"kafka=nohost\.invalid:9092: no such host"):
+        check_before_start(config)
