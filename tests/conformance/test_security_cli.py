@@ -41,7 +41,7 @@ def rows(text):
 def test_changes_of_users_and_rules_are_in_the_log(run, tmp_path, caplog):
     caplog.set_level("INFO", "mainstem")
     (tmp_path / "password").write_text("secret-of-eve")
-    run("user", "add", "eve", "--new-password-file", tmp_path / "password")
+    assert run("user", "add", "eve", "--new-password-file", tmp_path / "password") == "user eve: made\n"
     run("acl", "add", "eve", "read", "--topic", "eves")
     run("acl", "rm", "--principal", "eve", "--yes")
     run("user", "rm", "eve", "--yes")
