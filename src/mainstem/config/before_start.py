@@ -8,6 +8,7 @@ import os
 import pwd
 import socket
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 
 from mainstem.config.exposure import check_exposure
@@ -147,7 +148,7 @@ def listen_flags(config: Config, busy: Collection[str]) -> str:
 
 def _free_port(near: Endpoint, used: Collection[int]) -> int:
     """One that is easy to remember; 0, for any, if none of those is free."""
-    for port in (*range(near.port + 10_000, MAX_PORT, 10_000), *range(near.port + 1, MAX_PORT)[:100]):
+    for port in chain(range(near.port + 10_000, MAX_PORT, 10_000), range(near.port + 1, MAX_PORT)[:100]):
         if port not in used:
             with contextlib.suppress(OSError):
                 _try_port(Endpoint(near.host, port))
