@@ -17,6 +17,7 @@ from pathlib import Path
 from mainstem import __version__
 from mainstem.broker.access import Access, AclAccess, OpenAccess
 from mainstem.broker.access.sasl import Authenticator
+from mainstem.broker.admin import refuses_writes
 from mainstem.broker.broker import Broker
 from mainstem.broker.broker_meters import add_broker_meters
 from mainstem.broker.chores import Chores
@@ -189,7 +190,11 @@ class App:
 
     async def _start_http(self, name: str, endpoint: Endpoint, budget: Budget) -> Endpoint:
         routes = health_routes(
-            self.broker.meters, lambda: None if self._ready else "starting or stopping", self._refresh_meters
+            self.broker.meters,
+            lambda: None if self._ready else "starting or stopping",
+            self._refresh_meters,
+            # Not 503: consumers and whoever makes room must find the broker all the more.
+            lambda: "writes are refused: the disk is full" if refuses_writes(self.broker) else None,
         )
         routes += self._backups.routes()
         calls = queue_calls(self.broker, queue_spec, self.config.queues.max_message_bytes)

@@ -146,6 +146,13 @@ def test_a_truncated_request_that_ends_with_the_connection_is_forgotten(broker):
     assert_goes_on(broker)
 
 
+def test_a_connection_that_was_idle_for_too_long_is_closed_without_a_warning():
+    settings = {"server.idle_timeout_ms": 1000, "log.level": "info"}
+    with Broker(settings, process=True) as broker, Raw(broker.kafka) as raw:
+        assert raw.is_closed()
+        assert_logged(broker, raw.peer, "info +connection closed")
+
+
 def test_a_connection_that_ends_between_requests_is_nobodys_concern(broker):
     before = len(broker._runner.log.read_text())
     with Raw(broker.kafka) as raw:

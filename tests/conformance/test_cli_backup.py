@@ -1,13 +1,17 @@
 """Backup, restore and verify, as commands, against a broker that is busy meanwhile."""
 
+import errno
 import json
+import os
 import threading
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from security_house import Files
 
 from mainstem.cli.main import cli
+from mainstem.kernel.log.disk import OsDisk
 from mainstem.testing import Broker
 
 
@@ -62,6 +66,33 @@ def test_a_backup_of_a_serving_broker_holds_all_that_was_acknowledged_before(tmp
         send(restored, "after")
         assert values(restored)[-1] == "after"
     assert "sound" in run("verify", tmp_path / "copy").stdout  # the restored one is a copy of its own
+
+
+def test_the_variable_names_the_broker_as_for_the_other_commands(tmp_path, monkeypatch):
+    with Broker() as broker:
+        send(broker, "one")
+        monkeypatch.setenv("MAINSTEM_HTTP", broker.http)
+        run("backup", tmp_path / "copy")
+        monkeypatch.delenv("MAINSTEM_HTTP")
+        refused = run("-b", broker.kafka, "backup", tmp_path / "other", code=2)
+        assert "--http" in refused.stderr
+    with Broker(data=tmp_path / "copy") as copy:
+        assert values(copy) == ["one"]
+
+
+def test_a_folder_is_backed_up_whichever_broker_is_named(tmp_path):
+    with Broker(data=tmp_path / "data"):
+        pass
+    run("-b", "127.0.0.1:1", "backup", tmp_path / "copy", "--data", tmp_path / "data")
+
+
+def test_a_backup_is_asked_for_over_tls(tmp_path):
+    files = Files(tmp_path)
+    settings = {"security.tls_cert_file": str(files.cert), "security.tls_key_file": str(files.key)}
+    with Broker(settings, listen={"http+tls": "127.0.0.1:0"}) as broker:
+        where = broker.listening["http+tls"]
+        run("backup", tmp_path / "copy", "--http", where, "--tls-ca", files.ca)
+    assert "sound" in run("verify", tmp_path / "copy").stdout
 
 
 def test_a_stopped_broker_is_backed_up_from_its_folder(tmp_path):
@@ -143,3 +174,19 @@ def test_every_command_has_help_with_examples(word):
 
 def test_a_folder_without_a_log_is_told(tmp_path):
     assert "there is no log" in run("verify", tmp_path, code=2).stderr
+
+
+def test_what_lies_on_a_read_only_file_system_is_verified_and_restored(tmp_path, monkeypatch):
+    with Broker(data=tmp_path / "data") as broker:
+        send(broker, "one")
+        monkeypatch.setattr(OsDisk, "lock", refuse_to_write)
+        served = run("verify", tmp_path / "data", code=2)
+        monkeypatch.undo()
+        assert f"is in use by process {os.getpid()}" in served.stderr
+    monkeypatch.setattr(OsDisk, "lock", refuse_to_write)
+    assert "sound" in run("verify", tmp_path / "data").stdout
+    run("restore", tmp_path / "data", tmp_path / "again")
+
+
+def refuse_to_write(_disk, path):
+    raise OSError(errno.EROFS, "Read-only file system", path)

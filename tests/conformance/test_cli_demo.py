@@ -1,10 +1,12 @@
 """`mainstem demo` as a user runs it."""
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,45 @@ def test_ctrl_c_ends_a_stream_early_with_a_verdict(start):
     assert "Right" in out
 
 
+def of_this_run(tmp_path):
+    """Processes that say something of this test's folder on their command line or were started in it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").resolve() == tmp_path and b"mainstem" in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def test_a_terminal_that_closes_stops_it_like_ctrl_c(start, tmp_path):
+    process = start("--for", "600", "--rate", "200", *FREE)
+    read_until(process, r"\ds +sent|\d s +sent")
+    process.send_signal(signal.SIGHUP)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    assert "Stopped." in out
+    assert of_this_run(tmp_path) == []
+
+
+def test_what_it_has_started_ends_when_it_is_killed(start, tmp_path):
+    process = start("--for", "600", "--rate", "200", *FREE)
+    read_until(process, r"\ds +sent|\d s +sent")
+    assert len(of_this_run(tmp_path)) >= 3
+    process.kill()
+    _, err = process.communicate(timeout=60)  # to the end of what they all have open
+    assert "Traceback" not in err
+    give_up_s = time.monotonic() + 60
+    while of_this_run(tmp_path):
+        assert time.monotonic() < give_up_s, "some of them outlive it"
+
+
+def test_it_runs_where_pika_is_not_installed(start, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pika'] = None")
+    process = start("--for", "0.3", "--rate", "200", *FREE, path=[str(tmp_path)])
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+
+
 def test_without_for_it_serves_until_ctrl_c_and_its_lines_work(start, tmp_path):
     process = start(*FREE)
     kafka = read_until(process, r"kafka +(127\.0\.0\.1:\d+)")[1]
@@ -120,6 +161,21 @@ def test_a_busy_port_is_an_error_that_names_the_holder(start):
     assert process.returncode == 2
     assert "is taken by" in err
     assert f"(process {os.getpid()})" in err
+
+
+def test_all_busy_ports_are_named_with_flags_that_work_and_for_make_too(start, monkeypatch):
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    with Broker() as broker:
+        busy = ["--for", "0.3", "--listen", f"kafka={broker.kafka}", "--listen", f"http={broker.http}"]
+        _, err = start(*busy, "--no-sample").communicate(timeout=60)
+        assert err.count("is taken by") == 2
+        flags = re.search(r"choose others with (--listen \S+ --listen \S+)$", err.strip())[1]
+        process = start("--for", "0.3", "--no-sample", *flags.split())
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, out + err
+        monkeypatch.setenv("MAKELEVEL", "1")
+        _, err = start(*busy, "--no-sample").communicate(timeout=60)
+        assert re.search(r'choose others with make run ARGS="--listen \S+ --listen \S+"$', err.strip())
 
 
 def test_a_stream_without_a_listener_it_can_use_is_a_wrong_request(start):

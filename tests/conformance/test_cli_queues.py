@@ -236,7 +236,7 @@ def test_redrive_sends_dead_letters_back_as_they_were_published(run, channel):
     assert [(row["outcome"], row["to"]) for row in dry] == [("would move", ["back"])] * 3
     assert ready(run, "back.dead") == 3
     ids = [row["id"] for row in rows(run("dlq", "ls", "back.dead", "--json"))]
-    outcome = rows(run("dlq", "redrive", "back.dead", ids[1], 77, "--json", code=1))
+    outcome = rows(run("dlq", "redrive", "--yes", "back.dead", ids[1], 77, "--json", code=1))
     assert {row["id"]: row["outcome"] for row in outcome} == {ids[1]: "moved", "77": "not found"}
     method, properties, body = channel.basic_get("back", auto_ack=True)
     assert (method.exchange, method.routing_key, body) == ("back.x", "order.new", b"b")
@@ -251,41 +251,65 @@ def test_redrive_sends_dead_letters_back_as_they_were_published(run, channel):
     assert (
         "1 moved"
         in run(
-            "dlq", "redrive", "back.dead", "--set-header", "try=2", "--drop-header", "kind", "--limit", 5
+            "dlq",
+            "redrive",
+            "--yes",
+            "back.dead",
+            "--set-header",
+            "try=2",
+            "--drop-header",
+            "kind",
+            "--limit",
+            5,
         ).stderr
     )
     _, properties, body = channel.basic_get("back", auto_ack=True)
     assert (properties.headers["try"], "kind" in properties.headers, body) == (2, False, b"a")
     assert ready(run, "back.dead") == 0
-    assert "No messages to move" in run("dlq", "redrive", "back.dead").stderr
+    assert "No messages to move" in run("dlq", "redrive", "--yes", "back.dead").stderr
+
+
+def test_redrive_asks_before_it_moves_anything(run, channel):
+    make_dead(run, channel, "asked", "a")
+    refused = run("dlq", "redrive", "asked.dead", code=2).stderr
+    assert "refused: this would move all that fits out of queue 'asked.dead'; add --yes" in refused
+    (letter,) = rows(run("dlq", "ls", "asked.dead", "--json"))
+    assert "move 1 message out of" in run("dlq", "redrive", "asked.dead", letter["id"], code=2).stderr
+    run("dlq", "redrive", "asked.dead", "--dry-run")
+    assert ready(run, "asked.dead") == 1
 
 
 def test_redrive_goes_elsewhere_when_told_and_says_what_cannot_move(run, channel):
     make_dead(run, channel, "away", "a", "b")
     run("queue", "create", "park", "away.copy")
     run("binding", "create", "away.x", "away.copy", "--key", "#")
-    (moved,) = rows(run("dlq", "redrive", "away.dead", "--limit", 1, "--to", "park", "--json"))
+    (moved,) = rows(run("dlq", "redrive", "--yes", "away.dead", "--limit", 1, "--to", "park", "--json"))
     assert moved["to"] == ["park"]
-    assert "already" in run("dlq", "redrive", "away.dead", "--to", "away.dead", code=2).stderr
-    assert "there is no queue 'parc'" in run("dlq", "redrive", "away.dead", "--to", "parc", code=2).stderr
+    assert "already" in run("dlq", "redrive", "--yes", "away.dead", "--to", "away.dead", code=2).stderr
+    assert (
+        "there is no queue 'parc'"
+        in run("dlq", "redrive", "--yes", "away.dead", "--to", "parc", code=2).stderr
+    )
     method, _, _ = channel.basic_get("away.dead")
     (letter,) = rows(run("queue", "peek", "away.dead", "--unacked", "--json"))
-    (held,) = rows(run("dlq", "redrive", "away.dead", letter["id"], "--json", code=1))
+    (held,) = rows(run("dlq", "redrive", "--yes", "away.dead", letter["id"], "--json", code=1))
     assert held["outcome"] == "held"
     channel.basic_nack(method.delivery_tag, requeue=True)
     until(lambda: ready(run, "away.dead") == 1)
-    unroutable = run("dlq", "redrive", "away.dead", "--to-exchange", "amq.direct", "--new-key", "no", code=1)
+    unroutable = run(
+        "dlq", "redrive", "--yes", "away.dead", "--to-exchange", "amq.direct", "--new-key", "no", code=1
+    )
     assert "leads nowhere" in unroutable.stdout
-    (again,) = rows(run("dlq", "redrive", "away.dead", "--as-published", "--json"))
+    (again,) = rows(run("dlq", "redrive", "--yes", "away.dead", "--as-published", "--json"))
     assert again["to"] == ["away", "away.copy"]
     run("queue", "create", "plain")
     run("publish", "-q", "plain", "x")
-    assert "no dead letter" in run("dlq", "redrive", "plain", code=1).stdout
+    assert "no dead letter" in run("dlq", "redrive", "--yes", "plain", code=1).stdout
 
 
 def test_what_was_redriven_is_in_one_place_after_a_restart(run, broker, channel):
     make_dead(run, channel, "kept", "a", "b", "c")
-    run("dlq", "redrive", "kept.dead", "--limit", 2)
+    run("dlq", "redrive", "--yes", "kept.dead", "--limit", 2)
     channel.connection.close()
     broker.stop()
     broker.start()

@@ -66,3 +66,20 @@ def test_every_meter_of_ours_is_in_the_docs_and_every_meter_in_the_docs_exists()
     with Broker() as broker, urllib.request.urlopen(f"http://{broker.http}/metrics") as answer:
         there = set(re.findall(r"^# TYPE (mainstem_\w+)", answer.read().decode(), re.MULTILINE))
     assert set(re.findall(r"`(mainstem_\w+)`", DOCS.read_text())) == there
+
+
+def test_a_full_disk_is_told_by_a_meter_and_by_readyz_which_stays_ready(monkeypatch):
+    def readyz() -> bytes:
+        with urllib.request.urlopen(f"http://{broker.http}/readyz") as answer:
+            return answer.read()
+
+    with Broker() as broker:
+        found = samples(broker)
+        assert (found["mainstem_writes_refused"], readyz()) == (0, b"ok\n")
+        assert found["mainstem_disk_free_bytes"] > 0
+        with monkeypatch.context() as full:
+            for module in ("mainstem.app", "mainstem.broker.broker_meters"):
+                full.setattr(f"{module}.refuses_writes", lambda _: True)
+            assert samples(broker)["mainstem_writes_refused"] == 1
+            assert readyz() == b"ok, but writes are refused: the disk is full\n"
+        assert readyz() == b"ok\n"

@@ -38,6 +38,26 @@ def rows(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
+def test_changes_of_users_and_rules_are_in_the_log(run, tmp_path, caplog):
+    caplog.set_level("INFO", "mainstem")
+    (tmp_path / "password").write_text("secret-of-eve")
+    assert run("user", "add", "eve", "--new-password-file", tmp_path / "password") == "user eve: made\n"
+    run("acl", "add", "eve", "read", "--topic", "eves")
+    run("acl", "rm", "--principal", "eve", "--yes")
+    run("user", "rm", "eve", "--yes")
+    lines = [str(record.msg) for record in caplog.records]
+    for sentence in (
+        "user's credential set",
+        "access rule made",
+        "access rule removed",
+        "user's credential removed",
+    ):
+        (line, *_) = [line for line in lines if line.startswith(sentence)]
+        assert "User:admin" in line
+        assert "eve" in line
+    assert "secret-of-eve" not in "".join(lines)
+
+
 def test_rules_are_added_listed_checked_and_removed(run):
     run("acl", "add", "alice", "read", "write", "--topic", "shop.", "--prefix")
     run("acl", "add", "*", "describe-configs", "--topic", "*")

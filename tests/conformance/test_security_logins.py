@@ -237,7 +237,19 @@ def test_a_failed_login_closes_the_connection_and_names_the_peer(broker, caplog)
         answer = wire.authenticate(b"\0alice\0wrong")
         assert answer.error_code == SASL_AUTHENTICATION_FAILED
         assert wire.receive() is None
-    assert said_in_log(caplog, "login failed")["peer"] == "127.0.0.1"
+    said = said_in_log(caplog, "login failed")
+    assert said["peer"].startswith("127.0.0.1:")
+    assert said["user"] == "alice"
+    assert "wrong" not in str(said)
+
+
+def test_a_failed_scram_login_is_logged_with_so_much_of_the_name_as_a_line_may_hold(broker, caplog):
+    with (
+        pytest.raises(AuthenticationFailed),
+        client(broker, "m" * 1000, mechanism="SCRAM-SHA-256", password="p") as one,
+    ):
+        one.cluster()
+    assert said_in_log(caplog, "login failed")["user"] == "m" * 64
 
 
 def test_nothing_is_answered_before_login_but_versions(broker):

@@ -20,7 +20,7 @@ from mainstem.broker.policy import CONFIGS, check_config
 from mainstem.broker.store import Section
 from mainstem.broker.topics import PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted, Trimmed
 from mainstem.kernel.groups.offsets import TopicOffsetsDeleted
-from mainstem.model.errors import InvalidConfig, InvalidPartitions, InvalidRequest, OffsetOutOfRange
+from mainstem.model.errors import DiskFull, InvalidConfig, InvalidPartitions, InvalidRequest, OffsetOutOfRange
 
 Done = asyncio.Future[None]
 _FROZEN_TOGETHER = 1000
@@ -138,12 +138,23 @@ def _merged(name: str, operation: int, before: str, value: str) -> str:
     return ",".join(part for part in have if part not in named)
 
 
+LARGE_BATCH_BYTES = 1 << 20  # what topics take at most, unless they are told otherwise
+
 # --- space -------------------------------------------------------------------------------------
 
 
 def free_bytes(broker: Broker) -> int:
     """Space left where the data folder is."""
     return broker.store.log.files.disk.free_bytes(broker.options.folder)
+
+
+def refuses_writes(broker: Broker) -> bool:
+    """For want of space: there is no room for a large batch. Small ones may still fit for a while."""
+    try:
+        broker.store.log.check_room(LARGE_BATCH_BYTES)
+    except DiskFull:
+        return True
+    return False
 
 
 async def size_bytes(broker: Broker, partitions: Sequence[Partition]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable
 
+from mainstem.broker.admin import free_bytes, refuses_writes
 from mainstem.broker.broker import Broker
 
 # Lag is summed up on the loop: about 2 us for each committed offset, so no more than this many.
@@ -38,6 +39,12 @@ def add_broker_meters(broker: Broker) -> Callable[[], None]:
     meters.gauge(
         "mainstem_open_transactions", "Transactions begun and not ended"
     ).at().read = broker.coordinator.open_count
+    meters.gauge("mainstem_disk_free_bytes", "Space left where the data folder is").at().read = lambda: (
+        free_bytes(broker)
+    )
+    meters.gauge("mainstem_writes_refused", "1 while writes are refused: the disk is full").at().read = (
+        lambda: int(refuses_writes(broker))
+    )
     lag = meters.gauge("mainstem_group_lag", "Messages behind the end, over all partitions", "group", "topic")
 
     def refresh() -> None:

@@ -15,7 +15,7 @@ from mainstem.kernel.log.miller import Miller
 from mainstem.kernel.log.plan import UpkeepOptions
 from mainstem.kernel.log.upkeep import Upkeep
 from mainstem.model.errors import MainstemError
-from mainstem.model.logs import get_log
+from mainstem.model.logs import Seldom, get_log
 
 events = get_log(__name__)
 
@@ -29,6 +29,7 @@ class Chores:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._seldom = Seldom(events)
         self._clock = broker.clock
         self._next_retention_ms = self._clock.monotonic_ms() + broker.options.retention_check_ms
         self._snapshot_ms = self._clock.monotonic_ms()
@@ -63,7 +64,7 @@ class Chores:
         try:
             await chore()
         except MainstemError as error:
-            events.warning("a chore has to wait", chore=name, why=str(error))
+            self._seldom.warning("a chore has to wait", about=name, chore=name, why=str(error))
         except Exception as error:  # a bug in one chore must not end the others
             events.error("a chore failed", chore=name, error=error)
 

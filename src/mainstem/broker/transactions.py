@@ -26,7 +26,7 @@ from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.kernel.txn.table import TxnState
 from mainstem.model.batch import BatchHeader
 from mainstem.model.errors import ConcurrentTransactions, DiskFull, OutOfOrderSequence
-from mainstem.model.logs import get_log
+from mainstem.model.logs import Seldom, get_log
 from mainstem.model.ports import Clock
 from mainstem.model.records import control_batch
 
@@ -57,6 +57,7 @@ class Transactions:
     ) -> None:
         """`is_consumer`: whether a group has the newer protocol, if that can be told."""
         self._is_consumer = is_consumer
+        self._seldom = Seldom(events)
         self.coordinator = coordinator
         self._store = store
         self._topics = topics
@@ -224,7 +225,7 @@ class Transactions:
                 self._store.commit(Section.TRANSACTIONS, forgotten, essential=True)
                 self.coordinator.apply(forgotten)
         except DiskFull as error:
-            events.warning("transactions that timed out have to wait", why=str(error))
+            self._seldom.warning("transactions that timed out have to wait", why=str(error))
         if self._clock.monotonic_ms() >= self._producers_expired_ms + _PRODUCERS_EVERY_MS:
             self._producers_expired_ms = self._clock.monotonic_ms()
             await self._expire_producers(now_ms)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
+from mainstem.cli.door import Door, late_door_options
 from mainstem.cli.folders import hold_folder, progress_bytes
 from mainstem.cli.groups import examples
 from mainstem.cli.output import emit_record, human_bytes, human_ms, json_option, remark
-from mainstem.client.settings import Address, parse_bootstrap
-from mainstem.config.sections import USUAL_PORTS
 from mainstem.kernel.log.disk import OsDisk
-from mainstem.model.errors import (
-    BrokerRefused,
-    BrokerUnreachable,
-    InvalidRequest,
-    MainstemError,
-    StorageError,
-)
+from mainstem.model.errors import BrokerUnreachable, StorageError
 
 ANSWER_S = 300.0  # a broker that copies says how far it is several times a second
-USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
 
 
 @click.command(
@@ -40,15 +30,6 @@ USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
 )
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
-    "--http", "where", default=USUAL, show_default=True, metavar="HOST:PORT", help="Its http listener."
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    envvar="MAINSTEM_TOKEN_FILE",
-    help="The token that the http listener asks for. [$MAINSTEM_TOKEN_FILE]",
-)
-@click.option(
     "--data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Copy this folder, which no broker serves, instead of asking one.",
@@ -57,8 +38,9 @@ USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
     "--verify/--no-verify", "check", default=True, help="Read the copy again and check it. [verify]"
 )
 @json_option
+@late_door_options(ANSWER_S)
 def command(
-    target: Path, where: str, token_file: Path | None, data: Path | None, check: bool, as_json: bool
+    target: Path, data: Path | None, check: bool, as_json: bool, open_door: Callable[[], Door]
 ) -> None:
     """Copy everything to the folder TARGET, which must be empty or not there yet.
 
@@ -74,8 +56,7 @@ def command(
     if data is not None:
         size = _copy_stopped(data, folder)
     else:
-        token = token_file.read_text().strip() if token_file is not None else None
-        size = _ask(parse_bootstrap(where)[0], folder, token)
+        size = _ask(open_door(), folder)
     checked = check and folder.is_dir()
     if checked:
         with progress_bytes(f"Verifying {folder}") as progress:
@@ -109,44 +90,16 @@ def _copy_stopped(data: Path, target: Path) -> int:
     return total[0]
 
 
-def _ask(address: Address, target: Path, token: str | None) -> int:
+def _ask(door: Door, target: Path) -> int:
     """Have a serving broker make the copy, and show how far it is; the bytes it holds."""
-    headers = {"content-type": "application/json", "host": str(address)}
-    if token is not None:
-        headers["authorization"] = f"Bearer {token}"
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
     try:
-        connection.request("POST", "/admin/backup", json.dumps({"target": str(target)}), headers)
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise _refused(address, answer)
         with progress_bytes(f"Copying to {target}") as progress:
-            for line in answer:
-                fact: dict[str, Any] = json.loads(line)
+            for fact in door.post_rows("/admin/backup", target=str(target)):
                 if "error" in fact:
-                    raise StorageError(f"{address}: {fact['error']}")
+                    raise StorageError(f"{door.url}: {fact['error']}")
                 if "ok" in fact:
                     return int(fact["bytes"])
                 progress(fact["done"], fact["total"])
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise BrokerUnreachable(
-            f"no backup from http://{address}: {str(why).lower()}; is the broker's http listener there? "
-            "name another with --http, and for a broker that is stopped use --data"
-        ) from None
-    finally:
-        connection.close()
-    raise StorageError(f"{address} hung up before the backup was whole")
-
-
-def _refused(address: Address, answer: http.client.HTTPResponse) -> MainstemError:
-    text = answer.read().decode("utf-8", "replace").strip()
-    try:
-        why = str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
-        why = {401: "it asks for a token: use --token-file", 404: "it does not know backups"}.get(
-            answer.status, text
-        )
-    if answer.status == 400:
-        return InvalidRequest(why)
-    return BrokerRefused(answer.status, answer.reason, f"http://{address}", why)
+    except BrokerUnreachable as error:
+        raise BrokerUnreachable(f"{error}, and for a broker that is stopped use --data") from None
+    raise StorageError(f"{door.url} hung up before the backup was whole")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import os
 import signal
 import sys
 import time
@@ -19,7 +20,7 @@ import click
 
 from mainstem.cli.groups import Above, examples
 from mainstem.cli.settings import settings_options
-from mainstem.config import Config
+from mainstem.config import Config, PortsTaken
 from mainstem.model.errors import InvalidConfig, MainstemError, NotSupported
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 RETENTION_MS = 3_600_000  # of the sample's orders: it may run for days
 STREAM = "mainstem.cli.demo_stream"  # the program that sends and reads
+GUARD = "mainstem.cli.demo_guard"
 REFRESH_S = 0.5
 PIPELINE_ENDS_S = 60.0
 STREAM_ENDS_S = 5.0
@@ -118,10 +120,14 @@ async def _run(config: Config, wanted: Wanted) -> bool:
     from mainstem.cli.demo_screen import verdict_text, welcome
 
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _stop_at_signals(stop)
     app = App(config)
-    await app.start()
+    try:
+        await app.start()
+    except PortsTaken as error:
+        if "MAKELEVEL" not in os.environ:
+            raise
+        raise InvalidConfig(f'{error.taken}; choose others with make run ARGS="{error.flags}"') from None
     tune_process(config)
     synced = config.topics.durability == "fsync"
     try:
@@ -139,6 +145,25 @@ async def _run(config: Config, wanted: Wanted) -> bool:
     finally:
         await app.stop()
         click.echo(f"Stopped. The data is in {config.server.data.resolve()}")
+
+
+def _stop_at_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+
+    terminals = [number for number in (1, 2) if os.isatty(number)]  # as long as it can be told
+
+    def hang_up() -> None:
+        """The terminal has closed: what is written to it from now on would be an error."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in terminals:
+            os.dup2(nowhere, number)
+        os.close(nowhere)
+        stop.set()
+
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup asks for
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
 
 
 Show = Callable[["RenderableType", str], None]
@@ -253,9 +278,14 @@ async def _start_pipeline(file: Path, kafka: str) -> Process:
     code = "from mainstem.cli.main import main; main()"
     words = ["-b", kafka, "pipeline", "run", str(file), "--name", PIPELINE]
     with (file.parent / "pipeline.log").open("wb") as log:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, *words, stdout=log, stderr=log, start_new_session=True
-        )
+        return await _guarded("-c", code, *words, stdout=log, stderr=log)
+
+
+async def _guarded(*arguments: str, **where: Any) -> Process:
+    """A program that ends with us, and nothing it starts outlives it. Ctrl-C is for us: we tell it to end."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", GUARD, sys.executable, *arguments, stdin=PIPE, start_new_session=True, **where
+    )
 
 
 async def _end_pipeline(process: Process, folder: Path) -> None:
@@ -264,26 +294,26 @@ async def _end_pipeline(process: Process, folder: Path) -> None:
         lines = log.read_text(errors="replace").splitlines()
         click.echo(f"The pipeline ended early: {lines[-1] if lines else 'no word'} ({log})", err=True)
         return
-    process.terminate()
+    click.echo("Stopping the pipeline ...", err=True)
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
     await _gone(process, PIPELINE_ENDS_S)
 
 
 async def _gone(process: Process, seconds: float) -> None:
-    """Killed only if it does not end: a kill of what has just ended takes its exit code from asyncio."""
+    """With all that it has started; killed only if it does not end."""
     try:
         await asyncio.wait_for(process.wait(), seconds)
     except TimeoutError:
-        process.kill()
+        assert process.stdin is not None
+        process.stdin.close()  # which the guard takes for our end
         await process.wait()
 
 
 async def _follow(arguments: list[str], seconds: float, stop: asyncio.Event, show: Show) -> Mapping[str, Any]:
     from mainstem.cli.demo_screen import Rates, stream_line, stream_view
 
-    # A session of its own: Ctrl-C is for us, and we tell it to come to an end.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", STREAM, *arguments, stdout=PIPE, start_new_session=True
-    )
+    process = await _guarded("-m", STREAM, *arguments, stdout=PIPE)
     ending = asyncio.create_task(_end_early(stop, process))
     rates = Rates()
     verdict: Mapping[str, Any] | None = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
-import pika
+if TYPE_CHECKING:
+    import pika
 
 # One order in so many, as long as no more than so many wait for their confirms.
 ONE_IN = 10
@@ -21,6 +23,8 @@ class AmqpOrders:
     """A thread with a connection of its own."""
 
     def __init__(self, address: str, topic: str, run: bytes, delivered: Callable[[bytes], None]) -> None:
+        import pika  # need not be installed where nobody asks for this
+
         host, _, port = address.rpartition(":")
         self._parameters = pika.ConnectionParameters(host, int(port))
         self._topic = topic
@@ -47,6 +51,8 @@ class AmqpOrders:
         self._thread.join(seconds)
 
     def _send_all(self) -> None:
+        import pika
+
         try:
             with pika.BlockingConnection(self._parameters) as connection:
                 channel = connection.channel()
@@ -61,6 +67,8 @@ class AmqpOrders:
             value, now_us = self._orders.get(timeout=WAIT_S)
         except Empty:
             return
+        import pika
+
         headers = {"run": self._run, "sent_us": str(now_us), "over": OVER}
         channel.basic_publish("", self._topic, value, pika.BasicProperties(headers=headers), mandatory=True)
         self._delivered(value)

@@ -9,7 +9,9 @@ Event time runs 60 times as fast as the clock, so that a minute's run closes man
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -57,8 +59,13 @@ def region_of(customer: str) -> str:
 
 def write_sample(folder: Path) -> Path:
     """Anew: old checkpoints know a stream that is over. Gives the pipeline's file."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    # Out of the way in one step: whoever still writes there cannot keep the new one from being made.
+    old = folder.with_name(f".{folder.name}-{os.getpid()}")
+    with contextlib.suppress(OSError):
+        folder.rename(old)
+    for gone in (old, folder):
+        shutil.rmtree(gone, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
     rows = [f"{name},{region_of(name)}" for name in map(customer_name, range(CUSTOMERS))]
     (folder / "customers.csv").write_text("id,region\n" + "\n".join(rows) + "\n", encoding="utf-8")
     file = folder / "orders.sql"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import deque
@@ -20,6 +19,7 @@ from mainstem.cli.serve import unheard
 
 BARS = "▁▂▃▄▅▆▇█"
 MOST_WRONG = 10  # lines about it
+STAYS = "Ctrl-C stops it; the data stays, but the sample's topics begin anew at the next start."
 HISTORY = 30  # as much as fits beside the numbers in 80 columns
 # To be copied as it is: no line is long, none is indented, and there are no single quotes, for the shell.
 FIRST_MESSAGE = """
@@ -33,7 +33,9 @@ def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
     """Printed once, before anything moves: lines that can be copied."""
     kafka = listening.get("kafka", "")
     lines = [f"Mainstem {__version__} is running.", ""]
-    lines += [f"  {name.ljust(10)}{where}{_about(name)}" for name, where in listening.items()]
+    width = max(map(len, listening.values()), default=0)
+    for name, where in listening.items():
+        lines.append(f"  {name.ljust(10)}{where.ljust(width)}   {_about(name)}".rstrip())
     lines += [f"  {line}" for line in unheard(listening)]
     lines += [f"  {'data'.ljust(10)}{data}", ""]
     if not synced:
@@ -47,22 +49,15 @@ def welcome(listening: Mapping[str, str], data: Path, *, synced: bool) -> str:
             "",
             "and with Python:",
             "",
-            f"{_python()} -c '{FIRST_MESSAGE.replace('KAFKA', kafka)}'",
+            f"{shlex.quote(sys.executable)} -c '{FIRST_MESSAGE.replace('KAFKA', kafka)}'",
             "",
         ]
     return "\n".join(lines)
 
 
 def _about(name: str) -> str:
-    about = {"http": "   /readyz, /metrics", "amqp": "    RabbitMQ's clients, guest/guest"}
+    about = {"http": "/readyz, /metrics", "amqp": "RabbitMQ's clients, guest/guest"}
     return about.get(name.partition("+")[0], "")
-
-
-def _python() -> str:
-    """The interpreter that has the client: in a virtual environment that is not on everybody's path."""
-    path = os.path.relpath(sys.executable)
-    shorter = path if not path.startswith("..") else sys.executable
-    return shlex.quote(shorter)
 
 
 class Rates:
@@ -129,7 +124,7 @@ def stream_view(report: Mapping[str, object], rates: Rates, seconds: float) -> R
         *pipeline_view(report),
         Text(f"{'latency now':<17}{latency}"),
         Text(f"{'last order':<17}{printable(str(report['last']))}", overflow="ellipsis", no_wrap=True),
-        Text(ends if seconds < float("inf") else "Ctrl-C stops it; the data stays.", style="dim"),
+        Text(ends if seconds < float("inf") else STAYS, style="dim"),
     )
 
 

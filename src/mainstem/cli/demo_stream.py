@@ -9,6 +9,7 @@ early, with a verdict on what flowed so far.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -195,10 +196,13 @@ class Stream:
 
     def report(self) -> Mapping[str, object]:
         recent, self.recent = self.recent, Latencies()
+        # What is read may not be acknowledged yet, and more of both comes in between.
+        read = self.read.count
+        sent = self.sent.count
         return {
             "seconds": round(time.monotonic() - self.started_s, 3) if self.started_s else 0.0,
-            "sent": self.sent.count,
-            "read": self.read.count,
+            "sent": sent,
+            "read": min(read, sent),
             "failed": len(self.failures),
             **recent.summary_ms(),
             "last": self.last_order.decode(),
@@ -246,7 +250,10 @@ def main(
 
 
 def _say(line: Mapping[str, object]) -> None:
-    print(json.dumps(line), flush=True)
+    try:
+        print(json.dumps(line), flush=True)
+    except BrokenPipeError:  # the demo is gone, and its broker with it: nobody hears of the rest
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def show(queue: str, id: str, namespace: str, as_json: bool, door: Door) -> None
 @command.command(
     epilog=examples(
         "mainstem dlq redrive orders.dead --dry-run",
-        "mainstem dlq redrive orders.dead --reason rejected --limit 100",
+        "mainstem dlq redrive orders.dead --reason rejected --limit 100 --yes",
         "mainstem dlq redrive orders.dead 17 18 --set-header fixed=true --fresh",
         'mainstem dlq redrive orders.dead 17 --body \'{"id": 7, "amount": 12}\'',
         "mainstem dlq redrive orders.dead --to parking-lot",
@@ -121,8 +121,10 @@ def redrive(queue: str, ids: tuple[str, ...], yes: bool, as_json: bool, door: Do
     lost, and never in both places.
     """
     dry_run = asked["dry_run"]
-    if asked["body"] is not None and not ids and not dry_run:
-        confirm("give every message the same body", yes=yes)
+    if not dry_run:
+        what = plural(len(ids), "message") if ids else "all that fits"
+        same = ", each with the same body" if asked["body"] is not None and len(ids) != 1 else ""
+        confirm(f"move {what} out of queue {queue!r}{same}", "See what would go where: --dry-run.", yes=yes)
     asked["set_headers"] = json_pairs(asked.pop("set_header"), "--set-header")
     asked["drop_headers"] = list(asked.pop("drop_header"))
     rows = door.post_rows("/admin/redrive", queue=queue, ids=list(ids) or None, **asked)

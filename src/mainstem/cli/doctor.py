@@ -14,7 +14,7 @@ import tempfile
 import time
 import timeit
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -74,8 +74,15 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from check_data_folder(config.server.data, needed_bytes(config))
     yield check_open_files(config.server.max_connections)
     server = folder_holder(config.server.data)
-    for name, endpoint in config.listeners().items():
-        yield check_port(name, endpoint, listen_flags(config, name), server)
+    findings = [check_port(name, endpoint, server) for name, endpoint in config.listeners().items()]
+    busy = [
+        name for name, finding in zip(config.listeners(), findings, strict=True) if finding.state == "fail"
+    ]
+    for finding in findings:
+        wrong = finding.state == "fail"
+        yield (
+            replace(finding, advice=f"choose another with {listen_flags(config, busy)}") if wrong else finding
+        )
 
 
 def needed_bytes(config: Config) -> int:
@@ -203,7 +210,7 @@ def check_open_files(max_connections: int) -> Finding:
     return Finding("open files", "ok", found)
 
 
-def check_port(name: str, endpoint: Endpoint, flags: str, server: str | None = None) -> Finding:
+def check_port(name: str, endpoint: Endpoint, server: str | None = None) -> Finding:
     """`server`: the process that serves the data folder, and may hold its own ports."""
     check = f"port {name}"
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
@@ -216,5 +223,5 @@ def check_port(name: str, endpoint: Endpoint, flags: str, server: str | None = N
             if holder and server and holder.endswith(f"(process {server})"):
                 return Finding(check, "ok", f"{endpoint} is served by process {server}")
             why = f"{endpoint} is held by {holder}" if holder else f"{endpoint}: {error.strerror or error}"
-            return Finding(check, "fail", why, f"choose another with {flags}")
+            return Finding(check, "fail", why)
     return Finding(check, "ok", f"{endpoint} is free")

@@ -28,31 +28,24 @@ from mainstem.model.errors import (
 USUAL = f"127.0.0.1:{USUAL_PORTS['http']}"
 _LISTS = {"UnknownQueue": ("/admin/queues", "queue"), "UnknownExchange": ("/admin/exchanges", "exchange")}
 
-_OPTIONS = (
-    click.option(
-        "--http",
-        "where",
-        envvar="MAINSTEM_HTTP",
-        metavar="HOST:PORT",
-        help=f"The broker's http listener. [$MAINSTEM_HTTP; {USUAL}]",
-    ),
-    click.option(
-        "--token-file",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        envvar="MAINSTEM_TOKEN_FILE",
-        help="The token that the http listener asks for. [$MAINSTEM_TOKEN_FILE]",
-    ),
-    click.option("--tls", is_flag=True, help="Use TLS, with the system's certificates."),
-    click.option("--tls-ca", metavar="FILE", help="Use TLS, and trust these certificates (PEM)."),
-    click.option(
-        "--timeout", "timeout_s", type=float, default=60.0, help="Seconds to wait for an answer. [60]"
-    ),
-)
+ANSWER_S = 60.0
 
 
 def door_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the flags above; the command gets one `door: Door`."""
+    """Adds the flags that name an http listener; the command gets one `door: Door`."""
+    return _with_options(
+        lambda *args, open_door, **kwargs: function(*args, door=open_door(), **kwargs), function, ANSWER_S
+    )
 
+
+def late_door_options(answer_s: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same for a command that may do without: it gets `open_door`, to call if it asks a broker."""
+    return lambda function: _with_options(function, function, answer_s)
+
+
+def _with_options(
+    call: Callable[..., Any], function: Callable[..., Any], answer_s: float
+) -> Callable[..., Any]:
     @functools.wraps(function)
     def with_door(
         *args: Any,
@@ -63,15 +56,44 @@ def door_options(function: Callable[..., Any]) -> Callable[..., Any]:
         timeout_s: float,
         **kwargs: Any,
     ) -> Any:
-        context = ssl.create_default_context(cafile=tls_ca) if tls or tls_ca else None
-        token = token_file.read_text().strip() if token_file is not None else None
-        address = parse_bootstrap(where or _usual())[0]
-        return function(*args, door=Door(address, token, context, timeout_s), **kwargs)
+        def open_door() -> Door:
+            context = ssl.create_default_context(cafile=tls_ca) if tls or tls_ca else None
+            token = token_file.read_text().strip() if token_file is not None else None
+            return Door(parse_bootstrap(where or _usual())[0], token, context, timeout_s)
+
+        return call(*args, open_door=open_door, **kwargs)
 
     made: Callable[..., Any] = with_door
-    for option in reversed(_OPTIONS):
+    for option in reversed(_options(answer_s)):
         made = option(made)
     return made
+
+
+def _options(answer_s: float) -> tuple[Callable[..., Any], ...]:
+    return (
+        click.option(
+            "--http",
+            "where",
+            envvar="MAINSTEM_HTTP",
+            metavar="HOST:PORT",
+            help=f"The broker's http listener. [$MAINSTEM_HTTP; {USUAL}]",
+        ),
+        click.option(
+            "--token-file",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            envvar="MAINSTEM_TOKEN_FILE",
+            help="The token that the http listener asks for. [$MAINSTEM_TOKEN_FILE]",
+        ),
+        click.option("--tls", is_flag=True, help="Use TLS, with the system's certificates."),
+        click.option("--tls-ca", metavar="FILE", help="Use TLS, and trust these certificates (PEM)."),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=float,
+            default=answer_s,
+            help=f"Seconds to wait for an answer. [{answer_s:.0f}]",
+        ),
+    )
 
 
 def _usual() -> str:
@@ -156,14 +178,14 @@ class Door:
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise BrokerUnreachable(
-                f"no answer from {self._url}: {str(why).lower()}; is the broker running there? "
+                f"no answer from {self.url}: {str(why).lower()}; is the broker running there? "
                 "--http names its http listener"
             ) from None
         finally:
             connection.close()
 
     @property
-    def _url(self) -> str:
+    def url(self) -> str:
         return f"{'http' if self._tls is None else 'https'}://{self._address}"
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -179,7 +201,7 @@ class Door:
             why, kind = str(fact["error"]), str(fact.get("kind", ""))
         except (ValueError, KeyError, TypeError):
             known = {401: "it asks for a token: use --token-file", 404: "it knows no such call: is it older?"}
-            return BrokerRefused(answer.status, answer.reason, self._url, known.get(answer.status, text))
+            return BrokerRefused(answer.status, answer.reason, self.url, known.get(answer.status, text))
         if answer.status == 404:
             return ResourceNotFound(
                 f"{why}.{self._hint(kind, fact, ask)}" if kind != "ResourceNotFound" else why
@@ -188,7 +210,7 @@ class Door:
             return InvalidRequest(why)
         if answer.status == 409:
             return QueueError(why)
-        return BrokerRefused(answer.status, answer.reason, self._url, why)
+        return BrokerRefused(answer.status, answer.reason, self.url, why)
 
     def _hint(self, kind: str, fact: dict[str, Any], ask: dict[str, object]) -> str:
         """What may have been meant."""

@@ -74,6 +74,7 @@ def emit_record(record: Mapping[str, object], *, as_json: bool) -> None:
         return
     width = max(map(len, record), default=0)
     for name, value in record.items():
+        value = ("no", "yes")[value] if isinstance(value, bool) else value
         click.echo(f"{name.ljust(width)}  {printable(str(value))}")
 
 

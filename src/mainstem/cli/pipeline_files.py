@@ -41,8 +41,10 @@ def load_checked(
     try:
         from mainstem.pipeline.loading import load
         from mainstem.pipeline.validating import validate
-    except ImportError as error:
-        raise InvalidRequest(f"{error.name} is missing: pip install 'mainstem[spark]'") from None
+    except ImportError:
+        from mainstem.pipeline.session import NEEDS_SPARK
+
+        raise InvalidRequest(NEEDS_SPARK) from None
     try:
         pipeline = load(list(files), name)
         checked = validate(pipeline, settings, spark)

@@ -20,7 +20,16 @@ from mainstem.broker.access.scram import (
 )
 from mainstem.cli.connect import client_options, close_to
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, plural, yes_option
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    json_option,
+    plural,
+    printable,
+    yes_option,
+)
 from mainstem.model.errors import DuplicateResource, InvalidRequest, MainstemError, ResourceNotFound
 
 if TYPE_CHECKING:
@@ -77,7 +86,14 @@ def add(name: str, new_password_file: Path | None, iterations: int, as_json: boo
             f"there is a user {name!r} already; `mainstem user passwd` changes the password"
         )
     _set(client, name, new_password_file, iterations)
-    emit_record({"user": name, "made": True}, as_json=as_json)
+    _say(name, "made", as_json)
+
+
+def _say(name: str, what: str, as_json: bool, **more: int) -> None:
+    if as_json:
+        emit_record({"user": name, what: True, **more}, as_json=True)
+    else:
+        click.echo(printable(f"user {name}: {'password changed' if what == 'changed' else what}"))
 
 
 @command.command(epilog=examples("mainstem user passwd alice"))
@@ -90,7 +106,7 @@ def passwd(name: str, new_password_file: Path | None, iterations: int, as_json: 
     """Give a user another password. Connections that are logged in stay so."""
     _must_exist(client, name)
     _set(client, name, new_password_file, iterations)
-    emit_record({"user": name, "changed": True}, as_json=as_json)
+    _say(name, "changed", as_json)
 
 
 @command.command(epilog=examples("mainstem user rm alice --yes"))
@@ -107,7 +123,7 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None
     for name, mechanisms in held.items():
         remove_user(client, name, mechanisms)
         rules = _rules_of(client, name)
-        emit_record({"user": name, "removed": True, "rules_left": rules}, as_json=as_json)
+        _say(name, "removed", as_json, rules_left=rules)
         if rules and not as_json:
             click.echo(
                 f"{plural(rules, 'rule')} for {name} stay, for whoever gets that name: "

@@ -4,7 +4,7 @@
 setting with its help. Rooms below this one take plain values, never a `Config`.
 """
 
-from mainstem.config.before_start import cannot_listen, check_before_start, listen_flags
+from mainstem.config.before_start import PortsTaken, cannot_listen, check_before_start, listen_flags
 from mainstem.config.exposure import (
     check_exposure,
     denies_by_default,
@@ -48,6 +48,7 @@ __all__ = [
     "Journal",
     "Log",
     "Merge",
+    "PortsTaken",
     "Security",
     "Server",
     "Setting",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pwd
 import socket
+from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 
 from mainstem.config.exposure import check_exposure
-from mainstem.config.kinds import Endpoint
+from mainstem.config.kinds import MAX_PORT, Endpoint
 from mainstem.config.secret_files import read_token, read_users
 from mainstem.config.sections import USUAL_PORTS, Config
 from mainstem.model.errors import InvalidConfig
@@ -18,6 +21,7 @@ from mainstem.observe.ports import port_holder
 
 def check_before_start(config: Config) -> None:
     """Listeners, the data folder and the files that settings name; certificates are the caller's."""
+    check_hosts(config)
     check_exposure(config)
     security = config.security
     if security.users_file is not None:
@@ -26,12 +30,7 @@ def check_before_start(config: Config) -> None:
         read_token(security.http_token_file)
     check_data_folder(config.server.data)
     _check_ready_file(config.server.ready_file)
-    for name, endpoint in config.listeners().items():
-        protocol = name.partition("+")[0]
-        if protocol not in USUAL_PORTS:
-            known = " or ".join(USUAL_PORTS)
-            raise InvalidConfig(f"server.listen: there is no protocol {protocol!r}; use {known}")
-        _check_port(config, name, endpoint)
+    _check_ports(config)
 
 
 def check_data_folder(folder: Path) -> None:
@@ -41,6 +40,11 @@ def check_data_folder(folder: Path) -> None:
     if not place.is_dir():
         what = "is not a folder" if place.exists() else "is a link to nothing"
         raise InvalidConfig(f"server.data: {place} {what}; choose another with --data")
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        raise InvalidConfig(
+            f"server.data: {place} is on a read-only file system; mount it for writing, "
+            "or choose another with --data"
+        )
     if not os.access(place, os.W_OK | os.X_OK | os.R_OK):
         raise InvalidConfig(
             f"server.data: {place} cannot be written by {_me()}; "
@@ -66,39 +70,90 @@ def _check_ready_file(path: Path | None) -> None:
         raise InvalidConfig(f"server.ready_file: {folder} cannot be written by {_me()}; name another file")
 
 
-def _check_port(config: Config, name: str, endpoint: Endpoint) -> None:
+def check_hosts(config: Config) -> None:
+    """That their names mean something, before it is said what they mean."""
+    for name, endpoint in config.listeners().items():
+        try:
+            socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise InvalidConfig(
+                f"server.listen: {name}={endpoint}: no such host ({error.strerror or error})"
+            ) from None
+
+
+def _check_ports(config: Config) -> None:
+    """All that are taken are told at once."""
+    busy = []
+    for name, endpoint in config.listeners().items():
+        protocol = name.partition("+")[0]
+        if protocol not in USUAL_PORTS:
+            known = " or ".join(USUAL_PORTS)
+            raise InvalidConfig(f"server.listen: there is no protocol {protocol!r}; use {known}")
+        try:
+            _try_port(endpoint)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise cannot_listen(config, name, endpoint, error) from None
+            busy.append(name)
+    if busy:
+        raise PortsTaken(config, busy)
+
+
+def _try_port(endpoint: Endpoint) -> None:
     """Bound for a moment, as the listener will be."""
-    try:
-        found = socket.getaddrinfo(
-            endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
+
+
+class PortsTaken(InvalidConfig):
+    """Somebody else listens where we are to. `flags` name ports that are free."""
+
+    def __init__(self, config: Config, names: Collection[str]) -> None:
+        listeners = config.listeners()
+        taken = [
+            f"port {listeners[name].port} for {name} is taken by {_holder(listeners[name])}" for name in names
+        ]
+        self.taken = ", ".join(taken)
+        self.flags = listen_flags(config, names)
+        super().__init__(
+            f"{self.taken}; choose {'others' if len(names) > 1 else 'another'} with {self.flags}"
         )
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
-    except OSError as error:
-        raise cannot_listen(config, name, endpoint, error) from None
+
+
+def _holder(endpoint: Endpoint) -> str:
+    return port_holder(endpoint.port) or "another process"
 
 
 def cannot_listen(config: Config, name: str, endpoint: Endpoint, error: OSError) -> InvalidConfig:
     if error.errno != errno.EADDRINUSE:
         return InvalidConfig(f"server.listen: cannot listen on {name}={endpoint}: {error.strerror or error}")
-    holder = port_holder(endpoint.port) or "another process"
-    return InvalidConfig(
-        f"port {endpoint.port} for {name} is taken by {holder}; "
-        f"choose another with {listen_flags(config, name)}"
-    )
+    return PortsTaken(config, [name])
 
 
-def listen_flags(config: Config, changed: str) -> str:
-    """All listeners as flags: naming only one of them would turn the others off."""
-    return " ".join(
-        f"--listen {name}={where.host if ':' not in where.host else f'[{where.host}]'}:"
-        f"{'PORT' if name == changed else where.port}"
-        for name, where in config.listeners().items()
-    )
+def listen_flags(config: Config, busy: Collection[str]) -> str:
+    """All listeners as flags, for naming only one would turn the others off; the busy ones go elsewhere."""
+    used = {where.port for where in config.listeners().values()}
+    flags = []
+    for name, where in config.listeners().items():
+        port = _free_port(where, used) if name in busy else where.port
+        used.add(port)
+        flags.append(f"--listen {name}={Endpoint(where.host, port)}")
+    return " ".join(flags)
+
+
+def _free_port(near: Endpoint, used: Collection[int]) -> int:
+    """One that is easy to remember; 0, for any, if none of those is free."""
+    for port in chain(range(near.port + 10_000, MAX_PORT, 10_000), range(near.port + 1, MAX_PORT)[:100]):
+        if port not in used:
+            with contextlib.suppress(OSError):
+                _try_port(Endpoint(near.host, port))
+                return port
+    return 0
 
 
 def _me() -> str:

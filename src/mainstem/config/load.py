@@ -99,7 +99,7 @@ def load(
         try:
             value = values[setting.section][setting.name] = setting.kind.parse(one.value)
         except ValueError as error:
-            wrong.append(f"{one.origin}: {key} = {one.value!r}: {error}")
+            wrong.append(f"{one.origin}: {key} = {_shown(one.value)}: {error}")
         else:
             if setting.planned and value != setting.default:
                 wrong.append(f"{one.origin}: {key} is planned and not yet in effect, it cannot be set")
@@ -206,3 +206,8 @@ def _check_together(config: Config) -> None:
         wrong.append(f"server.advertise {unheard[0]} has no listener of that name in server.listen")
     if wrong:
         raise InvalidConfig("\n".join(wrong))
+
+
+def _shown(value: object) -> str:
+    """As somebody has written it: a flag that may come several times is a tuple here."""
+    return repr(", ".join(map(str, value))) if isinstance(value, tuple) else repr(value)

@@ -308,7 +308,11 @@ class Inequivalent(QueueError):
     """Something of that name exists, and differs in one argument."""
 
     def __init__(self, what: str, argument: str, received: object, current: object) -> None:
-        super().__init__(f"{what} exists with {argument} {current!r}, not {received!r}")
+        has = f"without {argument}" if current is None else f"with {argument} {current!r}"
+        wanted = (
+            f"with {received!r}" if current is None else "without" if received is None else repr(received)
+        )
+        super().__init__(f"{what} exists {has}, not {wanted}")
         self.argument, self.received, self.current = argument, received, current
 
 

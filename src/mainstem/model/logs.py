@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 FACTS = "facts"  # attribute of the LogRecord that carries the keywords
@@ -76,6 +77,29 @@ class Log:
         if self._logger.isEnabledFor(level):
             # %-formatting is off because args stay empty, so a "%" in the message is just text.
             self._logger.log(level, Told(message, facts), extra={FACTS: facts}, stacklevel=3)
+
+
+class Seldom:
+    """Warnings that come again and again while something lasts: each a line a minute, not one a second."""
+
+    EVERY_S = 60.0
+
+    def __init__(self, log: Log, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._now_s = now_s
+        self._told: dict[tuple[str, str], tuple[float, int]] = {}  # when, and how many were left out since
+
+    def warning(self, message: str, /, about: str = "", **facts: object) -> None:
+        """`about` tells apart what has minutes of its own; there must not be many of it."""
+        now_s = self._now_s()
+        told_s, left_out = self._told.get((message, about), (float("-inf"), 0))
+        if now_s - told_s < self.EVERY_S:
+            self._told[message, about] = told_s, left_out + 1
+            return
+        self._told[message, about] = now_s, 0
+        if left_out:
+            facts["left_out"] = left_out
+        self._log.warning(message, **facts)
 
 
 def get_log(name: str) -> Log:

@@ -10,16 +10,24 @@ from mainstem.observe.http import Request, Response, Route
 
 
 def health_routes(
-    meters: Meters, why_not_ready: Callable[[], str | None], refresh: Callable[[], None] | None = None
+    meters: Meters,
+    why_not_ready: Callable[[], str | None],
+    refresh: Callable[[], None] | None = None,
+    but: Callable[[], str | None] = lambda: None,
 ) -> list[Route]:
-    """`why_not_ready` says None once the broker serves; `refresh` brings slow meters up to date."""
+    """`why_not_ready` says None once the broker serves; `refresh` brings slow meters up to date; `but` says
+    what does not go although it serves.
+    """
 
     async def livez(_: Request) -> Response:
         return Response(200, b"ok\n")
 
     async def readyz(_: Request) -> Response:
         why = why_not_ready()
-        return Response(200, b"ok\n") if why is None else Response(503, f"{why}\n".encode())
+        if why is not None:
+            return Response(503, f"{why}\n".encode())
+        missing = but()
+        return Response(200, b"ok\n" if missing is None else f"ok, but {missing}\n".encode())
 
     async def metricsz(_: Request) -> Response:
         if refresh is not None:

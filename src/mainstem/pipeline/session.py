@@ -21,6 +21,7 @@ from mainstem.spark.interpreter import worker_python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NEEDS_SPARK = "this needs Spark: pip install 'mainstem[spark]'"
 LOCAL = "local[*]"
 # One machine has few cores: more partitions than that only cost time in every batch.
 SHUFFLE_PARTITIONS = str(os.cpu_count() or 2)
@@ -51,7 +52,7 @@ def require_spark() -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        raise NotSupported("this needs Spark: pip install 'mainstem[spark]'") from None
+        raise NotSupported(NEEDS_SPARK) from None
     if not os.environ.get("JAVA_HOME") and not shutil.which("java"):
         raise NotSupported("Spark needs Java 17 or newer: apt install openjdk-17-jre-headless")
 

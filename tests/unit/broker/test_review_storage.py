@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainstem.broker.admin import delete_topic
+from mainstem.broker.admin import delete_topic, refuses_writes
 from mainstem.broker.broker import Broker
 from mainstem.broker.chores import Chores
 from mainstem.broker.groups import CommittedOffset
@@ -68,8 +68,10 @@ def test_on_a_full_disk_a_refused_change_to_topics_changes_nothing(tmp_path, mon
     async def work(broker: Broker) -> None:
         topic = await broker.create_topic("old", configs={"retention.ms": "1"})
         await publish(broker, topic.partitions[0], batch())
+        assert not refuses_writes(broker)
         with monkeypatch.context() as full:
             fill_disk(full, broker.store.log)
+            assert refuses_writes(broker)
             with pytest.raises(DiskFull):
                 await broker.create_topic("new")
             with pytest.raises(DiskFull):

@@ -88,3 +88,9 @@ def test_bytes_for_people(count, text):
 )
 def test_durations_for_people(duration_ms, text):
     assert human_ms(duration_ms) == text
+
+
+def test_yes_and_no_are_words_for_people_and_truth_for_programs(capsys):
+    for as_json in (False, True):
+        emit_record({"internal": False, "durable": True}, as_json=as_json)
+    assert capsys.readouterr().out == 'internal  no\ndurable   yes\n{"internal": false, "durable": true}\n'

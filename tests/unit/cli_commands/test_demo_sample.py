@@ -75,3 +75,16 @@ def test_files_are_counted_once_where_spark_has_gathered_its_notes(tmp_path):
     note("10", "d.parquet")
     (tmp_path / ".10.crc").write_bytes(b"")
     assert committed_files(tmp_path) == ["/lake/a b.parquet", "/lake/c.parquet", "/lake/d.parquet"]
+
+
+def test_the_sample_is_written_anew_while_somebody_still_writes_into_the_old_one(tmp_path, monkeypatch):
+    folder = tmp_path / "mainstem-sample"
+    write_sample(folder)
+    (folder / "checkpoint").mkdir()
+
+    def rmtree_and_write(path, **_):
+        folder.mkdir(exist_ok=True)  # by whoever has not ended yet
+
+    monkeypatch.setattr("mainstem.cli.demo_sample.shutil.rmtree", rmtree_and_write)
+    assert write_sample(folder).exists()
+    assert not (folder / "checkpoint").exists()

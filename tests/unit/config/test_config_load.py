@@ -195,3 +195,8 @@ def test_topic_defaults_are_told_by_kafkas_names():
     assert configs["message.timestamp.after.max.ms"] == "3600000"
     assert "default.partitions" not in configs
     assert "auto.create" not in configs
+
+
+def test_a_flag_that_may_come_several_times_is_shown_as_it_was_written():
+    with pytest.raises(InvalidConfig, match=r"server\.listen = 'kafka=:9192, http=x': ':9192' must be"):
+        load({"server.listen": ("kafka=:9192", "http=x")}, {})

@@ -32,6 +32,7 @@ class Step:
 
 class Exchange(Protocol):
     mechanism: str
+    claimed: str  # who the client says it is, for the log; empty until it has
 
     def step(self, token: bytes) -> Step:
         """Take the client's next token. Raises AuthenticationFailed."""
@@ -44,12 +45,14 @@ class PlainExchange:
 
     def __init__(self, book: AccessBook) -> None:
         self._book = book
+        self.claimed = ""
 
     def step(self, token: bytes) -> Step:
         try:
             authorization, user, password = token.decode().split("\0")
         except (UnicodeDecodeError, ValueError):
             raise AuthenticationFailed("a PLAIN message that is not one") from None
+        self.claimed = user
         if not user or not password:
             raise AuthenticationFailed("a PLAIN message without user or password")
         if authorization not in ("", user):
@@ -81,11 +84,13 @@ class ScramExchange:
         self._kind = mechanism
         self._book = book
         self._nonce = server_nonce
+        self.claimed = ""
         self._asked: tuple[scram.ClientFirst, Credential, str] | None = None
 
     def step(self, token: bytes) -> Step:
         if self._asked is None:
             first = scram.parse_client_first(token)
+            self.claimed = first.user
             held = self._book.credential(first.user, self._kind)
             if held is None:
                 held = scram.decoy(self._kind, self._book.decoy_secret, first.user)

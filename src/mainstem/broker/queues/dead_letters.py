@@ -24,7 +24,7 @@ from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section, Store
 from mainstem.kernel.log.entries import Entry
 from mainstem.model.errors import BodyGone, DiskFull, UnknownExchange
-from mainstem.model.logs import get_log
+from mainstem.model.logs import Seldom, get_log
 from mainstem.model.ports import Clock
 from mainstem.model.record import Headers
 
@@ -77,6 +77,7 @@ class DeadLetters:
         flush_acks: Callable[[], None],
     ) -> None:
         self._store = store
+        self._seldom = Seldom(events)
         self._flush_acks = flush_acks
         self._clock = clock
         self._around = around
@@ -103,7 +104,7 @@ class DeadLetters:
             try:
                 await self._bury(grave)
             except DiskFull as error:
-                events.warning("dead letters have to wait", queue=grave.queue.name, why=str(error))
+                self._seldom.warning("dead letters have to wait", queue=grave.queue.name, why=str(error))
                 self._graves.appendleft(grave)
                 await asyncio.sleep(PATIENCE_S)
             except Exception as error:  # a bug, or a disk that cannot be read: the others go on

@@ -23,7 +23,7 @@ from mainstem.broker.queues.route import Route
 from mainstem.broker.store import Section, Store
 from mainstem.kernel.timers.timers import Part, Timers
 from mainstem.model.errors import DiskFull
-from mainstem.model.logs import get_log
+from mainstem.model.logs import Seldom, get_log
 from mainstem.model.ports import Clock
 
 events = get_log(__name__)
@@ -98,6 +98,7 @@ class DelayBook:
 class Delays:
     def __init__(self, store: Store, book: DelayBook, clock: Clock, around: Around) -> None:
         self._store = store
+        self._seldom = Seldom(events)
         self._book = book
         self._timers = book.timers
         self._clock = clock
@@ -175,7 +176,7 @@ class Delays:
                     overdue[:] = ids
                 await self._firing.publish(overdue)
         except DiskFull as error:
-            events.warning("messages that are due have to wait", why=str(error))
+            self._seldom.warning("messages that are due have to wait", why=str(error))
             await asyncio.sleep(PATIENCE_S)
         except Exception as error:  # a bug with one message must not keep all others
             events.error("a delayed message could not be published", error=error)

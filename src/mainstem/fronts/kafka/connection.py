@@ -339,6 +339,14 @@ class Connection:
             events.warning("connection closed", peer=self.peer, principal=self.session.principal, why=why)
             self.close()
 
+    def end_idle(self) -> None:
+        """Close what has been silent for too long. The peer did nothing wrong: nobody need look at it."""
+        if not self._closed:
+            events.event(
+                "connection closed", peer=self.peer, principal=self.session.principal, why="idle for too long"
+            )
+            self.close()
+
     def _complain_of_rest(self) -> None:
         """The peer is gone. That is its own affair, unless it was in the middle of a request."""
         try:

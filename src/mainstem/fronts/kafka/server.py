@@ -155,6 +155,6 @@ class KafkaServer:
                 elif connection.stalled_s() * 1000 > self._patience_ms():
                     connection.fail("does not read its answers")
                 elif connection.is_idle and silent_ms > limits.idle_ms:
-                    connection.fail("idle for too long")
+                    connection.end_idle()
                 elif connection.is_idle and silent_ms > 1000:
                     connection.rest()

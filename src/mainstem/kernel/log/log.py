@@ -43,7 +43,7 @@ from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.snapshot import SnapshotWriter
 from mainstem.model.batch import leader_epoch
 from mainstem.model.errors import BodyGone, CorruptFile, DiskFull, StorageFailed
-from mainstem.model.logs import get_log
+from mainstem.model.logs import Seldom, get_log
 from mainstem.model.meters import Histogram
 from mainstem.model.ports import Buffer, Disk, File
 from mainstem.model.slices import Chunk
@@ -92,6 +92,7 @@ class Log:
         self._reserve = min(options.reserve_bytes, options.file_bytes // 4)
         # The last part of the reserve: for the few frames that nobody asks room for.
         self._slack = self._reserve // 16
+        self._seldom = Seldom(events)
         self._no_space = False  # the last attempt to make a file failed for want of space
         # Oldest first, the active file's table last: one tuple, so that readers on other threads never see a
         # file twice or not at all while it is being rolled.
@@ -364,7 +365,7 @@ class Log:
     def _tolerate(self, error: OSError, message: str) -> None:
         if error.errno not in NO_SPACE:
             raise error
-        events.warning(message, folder=self.files.folder, why=str(error))
+        self._seldom.warning(message, folder=self.files.folder, why=str(error))
 
     def background(self, work: Callable[[], None]) -> Future[None]:
         """Run file work in order, off the owner's thread. What it raises is the caller's, except for

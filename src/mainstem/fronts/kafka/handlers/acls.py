@@ -14,6 +14,7 @@ from mainstem.broker.access.acls import Acl, AclFilter
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.session import Request
 from mainstem.model.errors import InvalidRequest, MainstemError, SecurityDisabled
+from mainstem.model.logs import get_log
 from mainstem.wire.kafka.acls import (
     ANY,
     KINDS,
@@ -35,6 +36,8 @@ from mainstem.wire.kafka.acls import (
     DescribeAclsResponse,
     word,
 )
+
+events = get_log(__name__)
 
 
 async def describe(request: Request, message: DescribeAclsRequest) -> DescribeAclsResponse:
@@ -69,7 +72,11 @@ async def create(request: Request, message: CreateAclsRequest) -> CreateAclsResp
     results: list[MainstemError | None]
     try:
         _check(request, "alter")
-        results = await request.broker.security.create_acls([_acl(wish) for wish in message.creations])
+        wishes = [_acl(wish) for wish in message.creations]
+        results = await request.broker.security.create_acls(wishes)
+        for wish, problem in zip(wishes, results, strict=True):
+            if problem is None:
+                _log_change(request, "access rule made", wish)
     except MainstemError as error:
         results = [error] * len(message.creations)
     return CreateAclsResponse(
@@ -89,7 +96,10 @@ async def delete(request: Request, message: DeleteAclsRequest) -> DeleteAclsResp
         _check(request, "alter")
         filters = [_try_filter(wanted) for wanted in message.filters]
         good = [wanted for wanted in filters if isinstance(wanted, AclFilter)]
-        found = iter(await request.broker.security.delete_acls(good))
+        deleted = await request.broker.security.delete_acls(good)
+        for acl in dict.fromkeys(acl for some in deleted for acl in some):
+            _log_change(request, "access rule removed", acl)
+        found = iter(deleted)
     except MainstemError as error:
         filters, found = [error] * len(message.filters), iter(())
     return DeleteAclsResponse(
@@ -99,6 +109,21 @@ async def delete(request: Request, message: DeleteAclsRequest) -> DeleteAclsResp
             else DeleteAclsFilterResult(error_code=code_of(wanted), error_message=str(wanted))
             for wanted in filters
         ]
+    )
+
+
+def _log_change(request: Request, what: str, acl: Acl) -> None:
+    events.event(
+        what,
+        peer=request.session.peer,
+        by=request.session.principal,
+        permission=acl.permission,
+        principal=acl.principal,
+        operation=acl.operation,
+        kind=acl.kind,
+        name=acl.name,
+        pattern=acl.pattern,
+        host=acl.host,
     )
 
 

@@ -22,6 +22,7 @@ from mainstem.wire.kafka.sasl import (
 events = get_log(__name__)
 
 FAILED_LOGIN_DELAY_S = 0.1
+MAX_NAME_IN_LOG = 64  # characters of what anybody may send
 # From this version on tokens come in SaslAuthenticate requests, before it as bare frames.
 TOKENS_IN_REQUESTS_SINCE = 1
 
@@ -64,7 +65,13 @@ async def _step(session: Session, token: bytes) -> bytes:
             _become(session, f"User:{step.user}")
     except AuthenticationFailed as error:
         session.exchange = None
-        events.warning("login failed", peer=session.host, mechanism=exchange.mechanism, why=str(error))
+        events.warning(
+            "login failed",
+            peer=session.peer,
+            user=exchange.claimed[:MAX_NAME_IN_LOG],
+            mechanism=exchange.mechanism,
+            why=str(error),
+        )
         await asyncio.sleep(FAILED_LOGIN_DELAY_S)
         raise AuthenticationFailed(
             f"Authentication failed: invalid credentials with SASL mechanism {exchange.mechanism}"

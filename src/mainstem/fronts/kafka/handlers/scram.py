@@ -12,6 +12,7 @@ from mainstem.broker.access.security import Security
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.session import Request
 from mainstem.model.errors import DuplicateResource, MainstemError, ResourceNotFound, UnsupportedMechanism
+from mainstem.model.logs import get_log
 from mainstem.wire.kafka.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -23,6 +24,8 @@ from mainstem.wire.kafka.sasl import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+
+events = get_log(__name__)
 
 Wish = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -76,7 +79,21 @@ async def alter(
         except MainstemError as error:
             problems[user] = error
     await security.change_credentials(planned)
+    for wish in asked:
+        if wish.name not in problems:
+            _log_change(request, wish)
     return AlterUserScramCredentialsResponse(results=[_altered(user, problems.get(user)) for user in wishes])
+
+
+def _log_change(request: Request, wish: Wish) -> None:
+    removed = isinstance(wish, ScramCredentialDeletion)
+    events.event(
+        "user's credential removed" if removed else "user's credential set",
+        peer=request.session.peer,
+        principal=request.session.principal,
+        user=wish.name,
+        mechanism=Mechanism(wish.mechanism).label,
+    )
 
 
 def _check(user: str, changes: list[Wish]) -> None:
