@@ -262,17 +262,25 @@ def repacked(made: bytes, payload: bytes, codec: int) -> bytes:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_fifty_connections_that_announce_90_mb_and_send_half_of_it_stay_within_bounds(broker):
+@pytest.mark.parametrize(
+    ("count", "announced", "sent"),
+    [(50, 90 * MIB, 45 * MIB), (400, MIB - 1000, MIB - 1001)],
+    ids=["half of 90 MB", "all but a byte of 1 MB"],
+)
+def test_connections_that_announce_much_and_do_not_send_it_all_stay_within_bounds(
+    broker, count, announced, sent
+):
     before = memory_mib(broker)
-    hostile = [Raw(broker.kafka) for _ in range(50)]
+    hostile = [Raw(broker.kafka) for _ in range(count)]
     stop = threading.Event()
 
-    def send_half(raw: Raw) -> None:
+    def send_most(raw: Raw) -> None:
         raw.socket.settimeout(0.5)
-        left = 45 * MIB
+        begin = header(0, 9)
+        left = sent - len(begin)
         piece = b"\0" * MIB
         try:
-            raw.send(struct.pack(">i", 90 * MIB) + header(0, 9))
+            raw.send(struct.pack(">i", announced) + begin)
             while left > 0 and not stop.is_set():
                 try:
                     left -= raw.socket.send(piece[:left])
@@ -281,7 +289,7 @@ def test_fifty_connections_that_announce_90_mb_and_send_half_of_it_stay_within_b
         except OSError:
             pass  # closed by the broker
 
-    threads = [threading.Thread(target=send_half, args=(raw,)) for raw in hostile]
+    threads = [threading.Thread(target=send_most, args=(raw,)) for raw in hostile]
     for thread in threads:
         thread.start()
     highest = before
