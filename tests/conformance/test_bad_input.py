@@ -11,7 +11,7 @@ import time
 
 import pytest
 import zstandard
-from kafka_kit import until
+from kafka_kit import join_request, until
 from raw_kafka import Raw, header
 
 from mainstem.model.record import Record
@@ -20,10 +20,12 @@ from mainstem.testing import Broker
 from mainstem.wire.kafka.apis import SPECS, ApiKey
 from mainstem.wire.kafka.fetch import FetchPartition, FetchTopic
 from mainstem.wire.kafka.frames import decode_response, encode_request
+from mainstem.wire.kafka.groups import SyncGroupRequestAssignment
 from mainstem.wire.kafka.produce import PartitionProduceData, TopicProduceData
 from mainstem.wire.kafka.topics import CreatableTopic, CreatableTopicConfig
 
 MIB = 1 << 20
+GROUP_MAX_SIZE_REACHED, UNKNOWN_SERVER_ERROR = 81, -1
 
 
 @pytest.fixture(scope="module")
@@ -277,17 +279,25 @@ def repacked(made: bytes, payload: bytes, codec: int) -> bytes:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_fifty_connections_that_announce_90_mb_and_send_half_of_it_stay_within_bounds(broker):
+@pytest.mark.parametrize(
+    ("count", "announced", "sent"),
+    [(50, 90 * MIB, 45 * MIB), (400, MIB - 1000, MIB - 1001)],
+    ids=["half of 90 MB", "all but a byte of 1 MB"],
+)
+def test_connections_that_announce_much_and_do_not_send_it_all_stay_within_bounds(
+    broker, count, announced, sent
+):
     before = memory_mib(broker)
-    hostile = [Raw(broker.kafka) for _ in range(50)]
+    hostile = [Raw(broker.kafka) for _ in range(count)]
     stop = threading.Event()
 
-    def send_half(raw: Raw) -> None:
+    def send_most(raw: Raw) -> None:
         raw.socket.settimeout(0.5)
-        left = 45 * MIB
+        begin = header(0, 9)
+        left = sent - len(begin)
         piece = b"\0" * MIB
         try:
-            raw.send(struct.pack(">i", 90 * MIB) + header(0, 9))
+            raw.send(struct.pack(">i", announced) + begin)
             while left > 0 and not stop.is_set():
                 try:
                     left -= raw.socket.send(piece[:left])
@@ -296,7 +306,7 @@ def test_fifty_connections_that_announce_90_mb_and_send_half_of_it_stay_within_b
         except OSError:
             pass  # closed by the broker
 
-    threads = [threading.Thread(target=send_half, args=(raw,)) for raw in hostile]
+    threads = [threading.Thread(target=send_most, args=(raw,)) for raw in hostile]
     for thread in threads:
         thread.start()
     highest = before
@@ -368,6 +378,56 @@ def test_clients_that_never_read_their_answers_stay_within_bounds(broker):
     finally:
         for reader in slow:
             reader.socket.close()
+
+
+def joining(metadata: bytes, group: str) -> bytes:
+    """In version 3, which members need no id for."""
+    message = join_request(group, protocols={"range": metadata}, session_timeout_ms=1_800_000)
+    return encode_request(SPECS[ApiKey.JOIN_GROUP], 3, 1, "raw", message)
+
+
+def error_of_join(raw) -> int:
+    return decode_response(SPECS[ApiKey.JOIN_GROUP], 3, raw.receive_frame())[1].error_code
+
+
+def test_members_of_a_group_that_say_too_much_are_refused(broker, raw):
+    with Raw(broker.kafka) as first, Raw(broker.kafka) as second:
+        first.send(joining(bytes(3 * MIB), "talkers"))
+        assert error_of_join(first) == 0
+        second.send(joining(bytes(3 * MIB), "talkers"))  # waits for the first to join again
+        raw.send(joining(bytes(3 * MIB), "talkers"))
+        assert error_of_join(raw) == GROUP_MAX_SIZE_REACHED
+    assert_goes_on(broker)
+
+
+def test_members_of_many_groups_that_say_too_much_are_refused_and_memory_stays_within_bounds(broker):
+    before = memory_mib(broker)
+    codes = []
+    for number in range(80):
+        with Raw(broker.kafka) as raw:
+            raw.send(joining(bytes(4 * MIB - 100), f"group-{number}"))
+            codes.append(error_of_join(raw))
+    assert codes[:60] == [0] * 60
+    assert codes[64:] == [GROUP_MAX_SIZE_REACHED] * 16
+    assert memory_mib(broker) - before < 300
+    for number in range(80):
+        with Raw(broker.kafka) as raw:
+            described = raw.ask(ApiKey.DESCRIBE_GROUPS, 0, groups=[f"group-{number}"]).groups[0]
+            for member in described.members:
+                raw.ask(ApiKey.LEAVE_GROUP, 0, group_id=described.group_id, member_id=member.member_id)
+
+
+def test_assignments_that_are_too_much_for_a_group_are_refused(raw):
+    raw.send(joining(bytes(3 * MIB), "assigned"))
+    joined = decode_response(SPECS[ApiKey.JOIN_GROUP], 3, raw.receive_frame())[1]
+    raw.correlation_id = 1
+    codes = []
+    for size in (6 * MIB, 4 * MIB):
+        made = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(size))]
+        fields = {"generation_id": joined.generation_id, "member_id": joined.member_id}
+        answer = raw.ask(ApiKey.SYNC_GROUP, 2, group_id="assigned", assignments=made, **fields)
+        codes.append(answer.error_code)
+    assert codes == [UNKNOWN_SERVER_ERROR, 0]
 
 
 # --- chance --------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from security_house import MECHANISMS, PASSWORDS, Files, client, guarded, librdkafka
 
+from mainstem.broker.access.sasl import ScramExchange
 from mainstem.config import load
 from mainstem.model.errors import AuthenticationFailed, InvalidConfig
 from mainstem.testing import Broker
@@ -289,6 +290,48 @@ def test_the_oldest_handshake_takes_tokens_without_headers(broker):
         wire.handshake("PLAIN", version=0)
         wire.send(b"\0alice\0wrong")
         assert wire.receive() is None
+
+
+MALFORMED_PROOFS = ["\u00e9".encode(), b"!!!", b"", b"AAAA", b"\xff"]
+
+
+def malformed_final(server_first: bytes, proof: bytes) -> bytes:
+    return b"c=biws," + server_first.split(b",")[0] + b",p=" + proof
+
+
+@pytest.mark.parametrize("proof", MALFORMED_PROOFS)
+def test_a_malformed_proof_is_a_failed_login_like_every_other(broker, caplog, proof):
+    with Wire(broker.kafka) as wire:
+        wire.handshake("SCRAM-SHA-256")
+        asked = wire.authenticate(b"n,,n=alice,r=abc").auth_bytes
+        answer = wire.authenticate(malformed_final(asked, proof))
+        assert answer.error_code == SASL_AUTHENTICATION_FAILED
+        assert wire.receive() is None
+    assert said_in_log(caplog, "login failed")["mechanism"] == "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize("proof", MALFORMED_PROOFS)
+def test_a_malformed_proof_without_a_header_closes_the_connection(broker, proof):
+    with Wire(broker.kafka) as wire:
+        wire.handshake("SCRAM-SHA-256", version=0)
+        wire.send(b"n,,n=alice,r=abc")
+        wire.send(malformed_final(wire.receive(), proof))
+        assert wire.receive() is None
+
+
+def test_a_bug_in_a_login_without_headers_closes_the_connection_and_names_the_peer(
+    broker, caplog, monkeypatch
+):
+    def fail(*_):
+        raise RuntimeError("a bug")
+
+    with Wire(broker.kafka) as wire:
+        wire.handshake("SCRAM-SHA-256", version=0)
+        monkeypatch.setattr(ScramExchange, "step", fail)
+        wire.send(b"n,,n=alice,r=abc")
+        assert wire.receive() is None
+        host, port = wire.socket.getsockname()
+    assert said_in_log(caplog, "a request failed")["peer"] == f"{host}:{port}"
 
 
 def test_a_connection_may_log_in_again_as_the_same_user_only(broker):

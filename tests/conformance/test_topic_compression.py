@@ -10,9 +10,10 @@ from kafka_kit import Wire, take
 from mainstem.client import Client, ClientSettings, TopicPartition, parse_bootstrap
 from mainstem.model.batch import iter_batches
 from mainstem.model.records import Record, encode_batch
+from mainstem.wire.kafka.fetch import FetchPartition, FetchRequest, FetchTopic
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-INVALID_RECORD = 87
+INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE = 87, 76
 
 
 def make_topic(address, name, **configs):
@@ -45,6 +46,32 @@ def codecs(address, topic):
     with Client(ClientSettings(parse_bootstrap(address))) as client:
         (fetched,) = client.fetch({place: 0})
         return {header.codec for _, header in iter_batches(fetched.records)}
+
+
+@pytest.mark.parametrize("version", [3, 6])
+def test_a_client_that_is_older_than_zstd_may_not_send_it(wire: Wire, address, topic, version):
+    make_topic(address, topic)
+    record = Record(0, 1_000_000, b"key", b"value")
+    # The plain one goes first: what comes after it on the same connection is checked all the same.
+    assert wire.produce(topic, bytes(encode_batch([record])), version=version).error_code == 0
+    zstd = bytes(encode_batch([record], codec=CODECS["zstd"]))
+    assert wire.produce(topic, zstd, version=version).error_code == UNSUPPORTED_COMPRESSION_TYPE
+    assert wire.produce(topic, zstd, version=7).error_code == 0
+
+
+def test_a_client_that_is_older_than_zstd_gets_nothing_of_a_topic_that_is_all_zstd(
+    wire: Wire, address, topic
+):
+    make_topic(address, topic, **{"compression.type": "zstd"})
+    wire.produce(topic, bytes(encode_batch([Record(0, 1_000_000, b"key", b"value")])))
+    assert fetched_code(wire, topic, 9) == UNSUPPORTED_COMPRESSION_TYPE
+    assert fetched_code(wire, topic, 10) == 0
+
+
+def fetched_code(wire: Wire, topic: str, version: int) -> int:
+    wanted = [FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])]
+    answer = wire.ask(FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=wanted), version)
+    return int(answer.responses[0].partitions[0].error_code)
 
 
 @pytest.mark.parametrize("version", [8, 9, 12])

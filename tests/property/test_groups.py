@@ -237,6 +237,11 @@ class ClassicClients(RuleBasedStateMachine):
             assert assignment == b"" or assignment.startswith(b"%d:" % generation)
 
     @invariant()
+    def what_its_members_hold_is_counted(self):
+        members = self.group._members
+        assert members.held == sum(member.size() for member in members)
+
+    @invariant()
     def whoever_waits_has_a_deadline(self):
         if self.waiting or list(self.group.member_ids()):
             assert self.group.next_deadline_ms() is not None

@@ -176,7 +176,10 @@ class GroupCoordinator:
         self._check(group_id)
         waiting: asyncio.Future[object] = self._loop.create_future()
         self._deliver(ask(group_id, waiting, request, self.now_ms()))
-        result = await waiting
+        try:
+            result = await waiting
+        finally:
+            del waiting  # its error knows this frame: a cycle, with the request in it
         assert isinstance(result, result_type)
         return result
 
@@ -366,7 +369,8 @@ class GroupCoordinator:
             if waiting.done():
                 continue  # its client has hung up
             if isinstance(answer.result, MainstemError):
-                waiting.set_exception(answer.result)
+                # Where it was raised is of no use to the client, and would keep its request until collected.
+                waiting.set_exception(answer.result.with_traceback(None))
             else:
                 waiting.set_result(answer.result)
         if not self._closing:

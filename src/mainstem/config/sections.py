@@ -86,7 +86,7 @@ class Server:
     max_buffered_bytes: int = setting(
         size_bytes(MIB),
         128 * MIB,
-        "Requests not yet answered, over all connections; beyond it reading pauses.",
+        "Requests above 64 KiB, coming in or not answered, over all connections; beyond it reading pauses.",
     )
     max_response_bytes: int = setting(
         size_bytes(KIB, INT32_MAX),

@@ -21,6 +21,7 @@
     ├── GroupError
     │   ├── UnknownMember, IllegalGeneration, RebalanceInProgress, MemberIdRequired
     │   ├── InconsistentProtocol, FencedInstanceId, GroupNotFound, GroupNotEmpty, GroupFull
+    │   ├── AssignmentTooLarge
     │   ├── FencedMemberEpoch, StaleMemberEpoch, UnreleasedInstanceId
     │   ├── GroupSubscribedToTopic, OffsetsUnstable
     │   ├── ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached, InvalidRecordState
@@ -240,6 +241,9 @@ class GroupNotEmpty(GroupError): ...
 
 
 class GroupFull(GroupError): ...
+
+
+class AssignmentTooLarge(GroupError): ...
 
 
 class FencedMemberEpoch(GroupError): ...

@@ -73,3 +73,15 @@ def test_answers_get_smaller_as_unread_ones_pile_up_and_never_vanish():
     assert sizes[-1] == AnswerRoom.SMALLEST
     assert room.is_full
     assert room.allowed(10) == 10
+
+
+def test_what_is_in_memory_already_counts_without_waiting():
+    budget = Budget(100)
+    budget.take(150)
+    late = Claimant()
+    assert not budget.is_short
+    assert not budget.reserve(late, 10)
+    assert budget.is_short
+    budget.release(150)
+    assert late.granted_bytes == 10
+    assert not budget.is_short

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.fronts.kafka.inbox import LARGEST_SLAB, ROOMY_FROM, TRUSTED_BYTES, Inbox
+from mainstem.fronts.kafka.inbox import LARGEST_SLAB, ROOMY_FROM, SMALLEST_SLAB, TRUSTED_BYTES, Inbox
 from mainstem.model.errors import RequestTooLarge
 
 
@@ -119,3 +119,13 @@ def test_a_connection_at_rest_holds_little():
     feed(inbox, framed(b"x" * 900_000))
     inbox.rest()
     assert len(inbox.slab.data) == 0
+
+
+@pytest.mark.parametrize("size", [100, 50_000])
+def test_a_slow_connection_holds_no_more_than_its_begun_frame_needs(size):
+    inbox = Inbox(1 << 20)
+    frame = framed(bytes(range(100)) * (size // 100))
+    feed(inbox, framed(b"x" * 900_000) + frame[:90])
+    inbox.rest()
+    assert len(inbox.slab.data) == max(len(frame), SMALLEST_SLAB)
+    assert feed(inbox, frame[90:]) == [frame[4:]]

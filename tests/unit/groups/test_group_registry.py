@@ -15,6 +15,7 @@ from mainstem.kernel.groups.offsets import CommittedOffset, GroupOffsets, Offset
 from mainstem.kernel.groups.registry import GroupKind, Groups, ListedGroup
 from mainstem.model.errors import (
     CoordinatorClosing,
+    GroupFull,
     GroupNotEmpty,
     GroupNotFound,
     GroupSubscribedToTopic,
@@ -49,11 +50,16 @@ def registry(*with_offsets: str) -> Groups:
 
 
 def join(groups, group_id, new_id="a", now_ms=0, **more):
-    fields = {"member_id": "", "session_timeout_ms": 10_000, "id_required": False, **more}
+    fields = {
+        "member_id": "",
+        "session_timeout_ms": 10_000,
+        "id_required": False,
+        "protocols": (("range", b""),),
+        **more,
+    }
     request = JoinRequest(
         new_member_id=new_id,
         protocol_type="consumer",
-        protocols=(("range", b""),),
         rebalance_timeout_ms=60_000,
         **fields,
     )
@@ -65,6 +71,25 @@ def consumer_join(groups, group_id, member_id="m", now_ms=0):
         member_id, 0, rebalance_timeout_ms=1_000, topic_names=frozenset({"orders"}), owned=frozenset()
     )
     return groups.consumer_heartbeat(group_id, request, TOPICS, now_ms)
+
+
+def test_members_of_all_groups_share_one_room_and_give_it_back():
+    groups = Groups(GroupOffsets(), 0, ClassicLimits(initial_delay_ms=0, max_total_bytes=3000))
+    much = (("range", bytes(1500)),)
+
+    def fits(group_id: str) -> bool:
+        (answer,) = join(groups, group_id, new_id=group_id, protocols=much)
+        return not isinstance(answer.result, GroupFull)
+
+    assert fits("first")
+    assert not fits("second")
+    assert groups.ids() == ["first"]
+    groups.leave("first", [Leaver("first")], 0)
+    assert fits("second")
+    groups.tick(10_000_000)  # its session is over
+    assert fits("third")
+    groups.close(CoordinatorClosing())
+    assert fits("fourth")
 
 
 def test_a_first_join_makes_a_group_and_lists_it():

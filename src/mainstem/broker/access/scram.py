@@ -11,7 +11,6 @@ Pure: the nonce is passed in. No channel binding, no SASLprep (Kafka's clients d
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -121,7 +120,7 @@ def server_final(
         raise AuthenticationFailed("a SCRAM message that does not belong to this exchange")
     try:
         proof = base64.b64decode(proof_text, validate=True)
-    except binascii.Error:
+    except ValueError:  # not ASCII, or not base64 (binascii.Error is one)
         raise AuthenticationFailed("a SCRAM proof that is not base64") from None
     message = f"{first.bare},{answered},{without_proof}".encode()
     signature = _hmac(mechanism, held.stored_key, message)

@@ -86,6 +86,8 @@ CODES: dict[type[e.MainstemError], int] = {
     e.InvalidShareSessionEpoch: 123,
     e.InvalidRegularExpression: 128,
     e.ShareSessionLimitReached: 133,
+    # What Kafka answers when a group's record is too large to be written; clients tell their user and stop.
+    e.AssignmentTooLarge: UNKNOWN_SERVER_ERROR,
     e.GroupError: UNKNOWN_SERVER_ERROR,
     e.QueueError: 42,
     e.AccessError: 58,

@@ -5,12 +5,12 @@ from mainstem.fronts.kafka.inbox cimport Inbox, Slab
 from mainstem.fronts.kafka.repeated cimport RepeatedProduce, Repeats
 
 cdef class Connection:
-    cdef public object session, opened_at, last_active, peer
+    cdef public object session, opened_at, last_active, lively_at, peer
     cdef object _server, _dispatcher, _transport, _answers, _when_ready, _sending_since
     cdef Inbox _inbox
     cdef bint _paused_reading, _paused_writing, _closed, _draining, _send_planned, _taking
     cdef int _plain_socket
-    cdef Py_ssize_t _reserved, _in_flight_bytes, _repeated, _unsent
+    cdef Py_ssize_t _reserved, _in_flight_bytes, _repeated, _unsent, _received
 
     cpdef object get_buffer(self, Py_ssize_t sizehint)
     cpdef object buffer_updated(self, Py_ssize_t nbytes)

@@ -5,9 +5,11 @@ together (their bytes share a round); any other request waits until those before
 ones wait for it, so a handler never sees a connection's requests overtake each other.
 
 Backpressure: at most MAX_IN_FLIGHT requests, or MAX_IN_FLIGHT_BYTES, are under way; a client that does not
-read its answers, or that sends while it must wait, is not read from. A frame beyond LARGE_FRAME is received
-only while the server's budget has room for it, and keeps that room until it is answered, wherever its bytes
-are by then.
+read its answers, or that sends while it must wait, is not read from.
+
+Memory: a frame beyond COUNTED_FRAME that does not come whole in one read is received only while the server's
+budget has room for it, and keeps that room until it is answered, wherever its bytes are by then. One that
+does come whole costs no more than the read, unless it may be parked: any but Produce counts in any case.
 
 Types for the compiler are in connection.pxd.
 """
@@ -36,7 +38,11 @@ events = get_log(__name__)
 PRODUCE = int(ApiKey.PRODUCE)
 MAX_IN_FLIGHT = 128
 MAX_IN_FLIGHT_BYTES = 16 << 20
-LARGE_FRAME = 1 << 20
+# Smaller ones are what every connection has memory for. As much as a stranger may send: who has not logged in
+# takes nothing from the budget.
+COUNTED_FRAME = 64 << 10
+# Who sends less in a second needs no large buffer, and does not keep others waiting for the budget.
+LIVELY_BYTES = 16 << 10
 # Bytes of later requests that may wait in memory while an earlier one is being answered.
 MAX_WAITING_BYTES = 64 << 10
 
@@ -81,6 +87,8 @@ class Connection:
         self._sending_since = 0.0  # the peer took something at that time or had nothing to take
         self.opened_at = 0.0
         self.last_active = 0.0
+        self.lively_at = 0.0  # LIVELY_BYTES came in the second before
+        self._received = 0  # bytes since then
         self.peer = "unknown"
 
     # --- the transport's calls -------------------------------------------------------------------
@@ -126,6 +134,7 @@ class Connection:
 
     def buffer_updated(self, nbytes: int) -> None:
         self._inbox.received(nbytes)
+        self._received += nbytes
         self.last_active = self._server.now()
         self._work()
 
@@ -193,6 +202,9 @@ class Connection:
         if answer is None:
             self._server.budget.release(reserved)
             return
+        if not answer.may_be_followed and not reserved and end - start > COUNTED_FRAME:
+            reserved = end - start
+            self._server.budget.take(reserved)
         answer.request_bytes = end - start
         answer.reserved = reserved
         if answer.copied:
@@ -301,9 +313,10 @@ class Connection:
             return
         blocked = not self._may_take() and self._inbox.buffered >= MAX_WAITING_BYTES
         wanted = self._inbox.wanted
-        if not blocked and wanted > LARGE_FRAME and not self._reserved:
+        if not blocked and wanted > COUNTED_FRAME and not self._reserved:
             if self._server.budget.reserve(self, wanted):
                 self._reserved = wanted
+                self.lively_at = self.last_active
             else:
                 blocked = True
         if blocked != self._paused_reading:
@@ -311,10 +324,11 @@ class Connection:
             if blocked:
                 self._transport.pause_reading()
             else:
+                self.last_active = self.lively_at = self._server.now()  # it was not its fault
                 self._transport.resume_reading()
 
     def granted(self, size: int) -> None:
-        """The budget has room for the large frame that this connection waits to receive."""
+        """The budget has room for the frame that this connection waits to receive."""
         self._reserved = size
         self._adjust_reading()
 
@@ -322,16 +336,13 @@ class Connection:
 
     @property
     def holds_memory(self) -> bool:
-        """In the middle of a large request, whose bytes may have stopped coming."""
-        return self._reserved > 0
+        """In the middle of a counted request, whose bytes may have stopped coming: not because they are not
+        read while earlier ones are on their way to the disk."""
+        return self._reserved > 0 and (self._paused_writing or not self._paused_reading)
 
     @property
     def is_answering(self) -> bool:
         return bool(self._answers)
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._answers and not self._inbox.buffered
 
     def fail(self, why: str) -> None:
         """Close because of something the peer did; the log says who and what."""
@@ -370,8 +381,13 @@ class Connection:
         else:
             self._transport.close()
 
-    def rest(self) -> None:
-        self._inbox.rest()
+    def look(self, now: float) -> None:
+        """Once a second: whether much comes. Who is slow gets by with the memory of a new connection."""
+        if self._received >= LIVELY_BYTES:
+            self.lively_at = now
+        elif now - self.lively_at > 1:
+            self._inbox.rest()
+        self._received = 0
 
 
 class ConnectionProtocol(Connection, asyncio.BufferedProtocol):

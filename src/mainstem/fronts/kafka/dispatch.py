@@ -172,6 +172,9 @@ class Dispatcher:
             reply = await self._raw_login(session, token)
         except MainstemError as error:
             answer.fail(str(error))
+        except Exception as error:  # a bug, see `_run`
+            events.error("a request failed", peer=session.peer, api="raw SASL token", error=error)
+            answer.fail("internal error")
         else:
             answer.ready([len(reply).to_bytes(4, "big") + reply])
 
@@ -185,7 +188,7 @@ class Dispatcher:
         except MainstemError as error:
             answer.fail(str(error))
         except Exception as error:  # a bug, see `_run`
-            events.error("a request could not be read", api=spec.name, error=error)
+            events.error("a request could not be read", peer=request.session.peer, api=spec.name, error=error)
             answer.fail(f"{spec.name}: internal error")
         else:
             await self._run(spec, header, request, message, answer)
@@ -200,7 +203,8 @@ class Dispatcher:
             # Handlers put errors where the protocol has a field for them; what gets here has none.
             answer.fail(f"{spec.name}: {error}")
         except Exception as error:  # a bug: this connection ends, the broker goes on
-            events.error("a request failed", api=spec.name, version=header.api_version, error=error)
+            peer, version = request.session.peer, header.api_version
+            events.error("a request failed", peer=peer, api=spec.name, version=version, error=error)
             answer.fail(f"{spec.name}: internal error")
         else:
             answer.ready(chunks)

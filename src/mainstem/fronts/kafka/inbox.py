@@ -140,13 +140,19 @@ class Inbox:
         return self._end > self._start
 
     def rest(self) -> None:
-        """Nothing is expected for a while: hold on to no more memory than a new connection does."""
+        """Not much is expected for a while: hold on to no more memory than a new connection does, or than the
+        frame needs that was begun."""
         self._spare = []
         self._spare_bytes = 0
         self._next_size = SMALLEST_SLAB
-        if self._start == self._end and len(self.slab.data) > SMALLEST_SLAB:
-            self.slab = Slab(0)
-            self._start = self._end = 0
+        have = self._end - self._start
+        size = max(SMALLEST_SLAB, have, min(self._wanted, TRUSTED_BYTES))
+        if len(self.slab.data) > size:
+            slab = Slab(size if have else 0)
+            slab.view[:have] = self.slab.view[self._start : self._end]
+            # The old one is not marked full: whoever still has a frame of it drops it, it is no spare.
+            self.slab = slab
+            self._start, self._end = 0, have
 
     def _new_slab(self, have: int) -> None:
         """Move what is left of a frame to a slab that holds it and, if it is small, many more."""

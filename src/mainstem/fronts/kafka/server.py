@@ -119,7 +119,7 @@ class KafkaServer:
         """Count it in; the reason if it may not stay."""
         self._connections.add(connection)
         refused = self._guests.came(connection.session.host)
-        connection.opened_at = connection.last_active = self.now()
+        connection.opened_at = connection.last_active = connection.lively_at = self.now()
         if self._stopping:  # it was in its TLS handshake
             return "the broker is stopping"
         return refused
@@ -139,22 +139,25 @@ class KafkaServer:
         return self.limits.stall_ms if self.listener.answers.is_full else self.limits.idle_ms
 
     async def _watch_over(self) -> None:
-        """Once a second: close who is silent for too long, take memory back from who rests."""
-        limits = self.limits
         while True:
             await asyncio.sleep(1)
-            now = self.now()
-            for connection in list(self._connections):
-                silent_ms = (now - connection.last_active) * 1000
-                open_ms = (now - connection.opened_at) * 1000
-                if not connection.session.authenticated and open_ms > limits.handshake_ms:
-                    # However busy it was: a byte now and then keeps nobody connected.
-                    connection.fail("no authentication in time")
-                elif connection.holds_memory and silent_ms > limits.stall_ms:
-                    connection.fail(f"a request stalled for {limits.stall_ms} ms")
-                elif connection.stalled_s() * 1000 > self._patience_ms():
-                    connection.fail("does not read its answers")
-                elif connection.is_idle and silent_ms > limits.idle_ms:
-                    connection.end_idle()
-                elif connection.is_idle and silent_ms > 1000:
-                    connection.rest()
+            self.look_over(self.now())
+
+    def look_over(self, now: float) -> None:
+        """Once a second: close who is silent for too long, take memory back from who sends little."""
+        limits = self.limits
+        for connection in list(self._connections):
+            connection.look(now)
+            silent_ms = (now - connection.last_active) * 1000
+            # While others wait for the memory that it holds, a byte now and then is as good as none.
+            moved_at = connection.lively_at if self.budget.is_short else connection.last_active
+            open_ms = (now - connection.opened_at) * 1000
+            if not connection.session.authenticated and open_ms > limits.handshake_ms:
+                # However busy it was: a byte now and then keeps nobody connected.
+                connection.fail("no authentication in time")
+            elif connection.holds_memory and (now - moved_at) * 1000 > limits.stall_ms:
+                connection.fail(f"a request stalled for {limits.stall_ms} ms")
+            elif connection.stalled_s() * 1000 > self._patience_ms():
+                connection.fail("does not read its answers")
+            elif not connection.is_answering and silent_ms > limits.idle_ms:
+                connection.end_idle()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mainstem.kernel.groups.classic_members import Member, Members, Waiting
+from mainstem.kernel.groups.classic_members import Member, Members, Room, Waiting, size_of
 from mainstem.kernel.groups.classic_messages import (
     Answer,
     ClassicLimits,
@@ -31,6 +31,7 @@ from mainstem.kernel.groups.classic_messages import (
 )
 from mainstem.kernel.groups.deadlines import Deadlines
 from mainstem.model.errors import (
+    AssignmentTooLarge,
     CoordinatorClosing,
     FencedInstanceId,
     GroupError,
@@ -65,7 +66,9 @@ TOPIC_READERS = "consumer"
 
 
 class ClassicGroup:
-    def __init__(self, group_id: str, now_ms: int, limits: ClassicLimits | None = None) -> None:
+    def __init__(
+        self, group_id: str, now_ms: int, limits: ClassicLimits | None = None, room: Room | None = None
+    ) -> None:
         self.group_id = group_id
         self.state = EMPTY
         self.generation = 0
@@ -73,7 +76,7 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.empty_since_ms: int | None = now_ms
         self._limits = limits or ClassicLimits()
-        self._members = Members()
+        self._members = Members(room or Room(self._limits.max_total_bytes))
         self._id_given: set[str] = set()  # told their id, not joined with it yet
         self._awaited_syncs: set[str] = set()
         self._sessions: Deadlines[str] = Deadlines()  # of members and of those who were given an id
@@ -196,6 +199,7 @@ class ClassicGroup:
         self._sessions = Deadlines()
         self._join_ends_ms = self._sync_ends_ms = None
         self._id_given.clear()
+        self._members.give_up_room()
         self._move(DEAD, None)
         return self._take_answers()
 
@@ -215,6 +219,7 @@ class ClassicGroup:
             self._sessions.clear(request.member_id)
             raise GroupFull(f"{self.group_id} has {len(self._members)} members")
         self._check_protocols(request)
+        self._check_room_for(request)
         if not request.member_id:
             self._join_without_id(token, request, now_ms)
         elif request.member_id in self._id_given and request.instance_id is None:
@@ -231,6 +236,16 @@ class ClassicGroup:
             waits = known and self._members[member_id].join is not None
             return waits or self._members.joining < self._limits.max_members
         return known or len(self._members) < self._limits.max_members
+
+    def _check_room_for(self, request: JoinRequest) -> None:
+        """A member that is in and asks for too much stays in with what it said before, until it goes."""
+        known_as = request.member_id or self._members.of_instance(request.instance_id)
+        if known_as is not None and known_as in self._members:
+            more = size_of(request.protocols) - size_of(self._members[known_as].protocols)
+        else:
+            more = Member.of(request.member_id or request.new_member_id, request).size()
+        if not self._members.has_room(more, self._limits.max_group_bytes):
+            raise GroupFull(f"no room for {more} more bytes of metadata in {self.group_id}")
 
     def _check_protocols(self, request: JoinRequest) -> None:
         names = {name for name, _ in request.protocols}
@@ -284,8 +299,7 @@ class ClassicGroup:
         self._answer_sync(old, fenced)
         self._sessions.clear(old_id)
         self._awaited_syncs.discard(old_id)
-        member = self._members.replace(old_id, request.new_member_id)
-        member.client_id, member.client_host = request.client_id, request.client_host
+        member = self._members.replace(old_id, request.new_member_id, request.client_id, request.client_host)
         self._park_join(member, token, request)
         self._extend_session(member, now_ms)
         if self.state is STABLE and self._members.chosen_protocol() == self.protocol_name:
@@ -316,7 +330,7 @@ class ClassicGroup:
     def _prepare(self, now_ms: int) -> None:
         if self.state is COMPLETING:
             for member in self._members:
-                member.assignment = b""
+                self._members.assign(member, b"")
                 if self._answer_sync(member, RebalanceInProgress(self.group_id)):
                     self._extend_session(member, now_ms)
         self._awaited_syncs.clear()
@@ -380,6 +394,9 @@ class ClassicGroup:
             raise InconsistentProtocol(f"{request.protocol_name!r} is not {self.protocol_name!r}")
         if self.state is PREPARING:
             raise RebalanceInProgress(self.group_id)
+        assigns = self.state is COMPLETING and member.member_id == self._members.leader_id
+        if assigns:
+            self._check_room_for_assignments(request)
         self._awaited_syncs.discard(member.member_id)
         if not self._awaited_syncs:
             self._sync_ends_ms = None
@@ -387,11 +404,19 @@ class ClassicGroup:
         member.sync = Waiting(token)
         if self.state is STABLE:
             self._give_assignment(member, now_ms)
-        elif member.member_id == self._members.leader_id:
+        elif assigns:
             self._move(STABLE, now_ms)
             for one in self._members:
-                one.assignment = request.assignments.get(one.member_id, b"")
+                self._members.assign(one, request.assignments.get(one.member_id, b""))
                 self._give_assignment(one, now_ms)
+
+    def _check_room_for_assignments(self, request: SyncRequest) -> None:
+        """The leader may try again; if it does not, it goes when the time for this is up."""
+        more = sum(
+            len(request.assignments.get(one.member_id, b"")) - len(one.assignment) for one in self._members
+        )
+        if not self._members.has_room(more, self._limits.max_group_bytes):
+            raise AssignmentTooLarge(f"no room for {more} more bytes of assignments in {self.group_id}")
 
     def _give_assignment(self, member: Member, now_ms: int) -> None:
         result = SyncResult(self.protocol_type, self.protocol_name or "", member.assignment)

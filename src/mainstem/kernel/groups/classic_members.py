@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mainstem.kernel.groups.classic_messages import ClassicMemberView, JoinedMember, JoinRequest
 from mainstem.model.errors import FencedInstanceId, UnknownMember
+
+# What a member costs beside the strings it sends.
+MEMBER_BYTES = 512
+
+
+class Room:
+    """Memory for the members of all groups: `held` is what they have of it."""
+
+    __slots__ = ("held", "max_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.held = 0
 
 
 @dataclass(slots=True)
@@ -43,6 +56,11 @@ class Member:
             request.protocols,
         )
 
+    def size(self) -> int:
+        """In bytes, as limits count it."""
+        names = len(self.member_id) + len(self.instance_id or "") + len(self.client_id)
+        return MEMBER_BYTES + names + size_of(self.protocols) + len(self.assignment)
+
     def names(self) -> set[str]:
         return {name for name, _ in self.protocols}
 
@@ -60,13 +78,19 @@ class Member:
         )
 
 
+def size_of(protocols: Iterable[tuple[str, bytes]]) -> int:
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
 class Members:
     """In order of joining; the first to join leads until it goes.
 
     Counts are kept, not taken: a rebalance of a thousand members asks for them a thousand times.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.held = 0  # bytes of the room
         self._by_id: dict[str, Member] = {}
         self._offered: Counter[str] = Counter()  # protocol name -> members that offer it
         self.joining = 0  # members whose join waits
@@ -102,6 +126,7 @@ class Members:
 
     def add(self, member: Member) -> None:
         self._by_id[member.member_id] = member
+        self._hold(member.size())
         self._offered.update(member.names())
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
@@ -110,6 +135,7 @@ class Members:
 
     def remove(self, member_id: str) -> Member:
         member = self._by_id.pop(member_id)
+        self._hold(-member.size())
         self._offered.subtract(member.names())
         if member.instance_id is not None:
             del self._static[member.instance_id]
@@ -117,14 +143,14 @@ class Members:
             self.leader_id = next(iter(self._by_id), None)
         return member
 
-    def replace(self, old_id: str, new_id: str) -> Member:
+    def replace(self, old_id: str, new_id: str, client_id: str, client_host: str) -> Member:
         """A static member came back under a new id: it keeps its assignment and its lead."""
         old = self._by_id.pop(old_id)
         member = Member(
             new_id,
             old.instance_id,
-            old.client_id,
-            old.client_host,
+            client_id,
+            client_host,
             old.session_timeout_ms,
             old.rebalance_timeout_ms,
             old.protocols,
@@ -132,6 +158,7 @@ class Members:
             is_new=False,
         )
         self._by_id[new_id] = member
+        self._hold(member.size() - old.size())
         if old.instance_id is not None:
             self._static[old.instance_id] = new_id
         if self.leader_id == old_id:
@@ -139,11 +166,29 @@ class Members:
         return member
 
     def update(self, member: Member, request: JoinRequest) -> None:
+        self._hold(size_of(request.protocols) - size_of(member.protocols))
         self._offered.subtract(member.names())
         self._offered.update({name for name, _ in request.protocols})
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        self._hold(len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
+    def has_room(self, more: int, max_bytes: int) -> bool:
+        """For so many bytes more, in a group that may have `max_bytes`. What shrinks always fits."""
+        fits = self.held + more <= max_bytes and self._room.held + more <= self._room.max_bytes
+        return more <= 0 or fits
+
+    def give_up_room(self) -> None:
+        """The group is dead: nobody will take its members out one by one."""
+        self._hold(-self.held)
+
+    def _hold(self, more: int) -> None:
+        self.held += more
+        self._room.held += more
 
     def park_join(self, member: Member, token: object) -> None:
         member.join = Waiting(token)

@@ -25,6 +25,11 @@ class ClassicLimits:
     min_session_ms: int = 6_000
     max_session_ms: int = 1_800_000
     max_members: int = 2**31 - 1
+    # What members say of themselves and what their leader gives them, in memory and in answers to leaders.
+    # Kafka keeps a group in one record, which has 1 MB by default; the largest honest ones (Streams) come
+    # near that.
+    max_group_bytes: int = 8 << 20
+    max_total_bytes: int = 256 << 20  # of all groups together
     # A new member cannot heartbeat before its join is answered, and a client that gave up on a long
     # rebalance comes back as another new member: the one left behind goes after this time.
     new_member_join_ms: int = 300_000

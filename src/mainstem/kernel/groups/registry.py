@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from mainstem.kernel.groups.classic import ClassicGroup
+from mainstem.kernel.groups.classic_members import Room
 from mainstem.kernel.groups.classic_messages import (
     Answer,
     ClassicLimits,
@@ -80,6 +81,7 @@ class Groups:
         self._started_ms = now_ms
         self._classic_limits, self._consumer_limits = classic, consumer
         self._shares = shares
+        self._room = Room((classic or ClassicLimits()).max_total_bytes)
         self._groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._emptied_ms: dict[str, int] = {}  # of groups that were swept and still have offsets
@@ -338,7 +340,7 @@ class Groups:
             raise InconsistentProtocol(f"{group_id} has members of the consumer protocol")
         if request.member_id:
             raise UnknownMember(request.member_id)
-        return ClassicGroup(group_id, now_ms, self._classic_limits)
+        return ClassicGroup(group_id, now_ms, self._classic_limits, self._room)
 
     def _arm(self, group_id: str) -> None:
         """After whatever may bring a deadline forward. One that only moves later need not be known: the

@@ -17,7 +17,13 @@ from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, Would
 from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
 from mainstem.fronts.kafka.session import Session
-from mainstem.model.errors import FencedLeaderEpoch, MainstemError, StorageError, UnknownLeaderEpoch
+from mainstem.model.errors import (
+    FencedLeaderEpoch,
+    MainstemError,
+    StorageError,
+    UnknownLeaderEpoch,
+    UnsupportedCompression,
+)
 from mainstem.model.logs import get_log
 from mainstem.wire.kafka.frames import RequestHeader
 from mainstem.wire.kafka.hot import (
@@ -35,6 +41,9 @@ events = get_log(__name__)
 READ_COMMITTED = 1
 STORAGE_ERROR = 56
 _FETCH_SESSION_ID_NOT_FOUND = 70
+# KIP-110: what an older client gets of a topic whose batches are all zstd. As in Kafka the topic's setting
+# decides: where a topic keeps batches as they were sent nobody looks into them on their way out.
+_ZSTD_SINCE, _ZSTD = 10, 4
 
 
 Results = list[tuple[Topic, list[FetchResult]]]
@@ -176,6 +185,8 @@ class Fetching:
             self._session.require("read", "topic", str(topic))
             found = topics.get(str(topic))
         self._session.require("read", "topic", found.name)
+        if found.policy.codec == _ZSTD and self._version < _ZSTD_SINCE:
+            raise UnsupportedCompression(f"zstd in Fetch version {self._version}")
         partition = topics.partition(found, index)
         if epoch >= 0 and epoch != partition.leader_epoch:
             if epoch < partition.leader_epoch:

@@ -19,10 +19,10 @@ from mainstem.wire.kafka.groups import (
     SyncGroupResponse,
 )
 
-# What a member says of itself and what a leader gives out is kept in memory, per member of the group.
+# What a member says of itself is kept in memory; for all members of a group together there is
+# `ClassicLimits.max_group_bytes`.
 MAX_PROTOCOLS = 100
 MAX_MEMBER_BYTES = 4 << 20
-MAX_ASSIGNMENT_BYTES = 64 << 20
 MAX_NAME_LENGTH = 249
 
 REBALANCE_TIMEOUT_SINCE = 1
@@ -99,9 +99,6 @@ async def sync(request: Request, message: SyncGroupRequest) -> SyncGroupResponse
             message.protocol_name,
         ):
             raise InconsistentProtocol("the protocol's type and name are to be given")
-        size = sum(len(one.assignment) for one in message.assignments)
-        if size > MAX_ASSIGNMENT_BYTES:
-            raise InvalidRequest(f"{size} bytes of assignments; {MAX_ASSIGNMENT_BYTES} are allowed")
         result = await request.broker.groups.sync(
             message.group_id,
             SyncRequest(

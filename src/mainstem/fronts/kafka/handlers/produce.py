@@ -39,6 +39,10 @@ _VERSION_2_SINCE = 12
 _ABORTABLE_KNOWN_SINCE = 11
 _NO_OFFSET = -1
 NONE_REPEATED: frozenset[int] = frozenset()
+# KIP-110: an older client could not read it back, and brokers of its time did not take it.
+_ZSTD_SINCE = 7
+# Where a batch says its codec: the low byte of its attributes.
+_CODEC_AT, _CODEC_BITS, _ZSTD = 22, 0b111, 4
 # What no sound client sends: the operator hears of it too.
 _UNSOUND = (CorruptBatch, InvalidRecord, UnsupportedBatchFormat, UnsupportedCompression)
 
@@ -100,6 +104,8 @@ def produce(
                 partition = _partition(session, broker, topic, index)
                 if records is None:
                     raise InvalidRecord(f"no records for partition {index}")
+                if version < _ZSTD_SINCE and _is_zstd(records):
+                    raise UnsupportedCompression(f"zstd in Produce version {version}")
                 base, append_time, _ = broker.publisher.publish(partition, records, request.done, join)
                 results.append((index, 0, base, append_time, partition.log_start, None))
             except MainstemError as error:
@@ -111,7 +117,9 @@ def produce(
     if acks == 0 and failed:
         # The only way to tell a client that wants no answers.
         raise InvalidRequest("a batch sent with acks=0 was refused")
-    if acks != 0 and transactional_id is None and not failed and len(topics) == 1:
+    # Repeated requests are not looked into, so not those whose batches must be.
+    plain = acks != 0 and transactional_id is None and version >= _ZSTD_SINCE
+    if plain and not failed and len(topics) == 1:
         _remember(session, version, frame, *topics[0])
     request.done(None)
     return answer
@@ -127,6 +135,10 @@ def _remember(
             session.repeats = Repeats(session)
         partition = _partition(session, session.broker, topic, index)
         session.repeats.learn(frame, version, topic, partition, len(records or b""))
+
+
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) > _CODEC_AT and records[_CODEC_AT] & _CODEC_BITS == _ZSTD
 
 
 def _why(error: MainstemError) -> Refusal | None:
