@@ -45,4 +45,6 @@ def _write(disk: Disk, folder: str, table: PlaceTable, size: int) -> None:
     for partition in table.partitions():
         for place, top_ms in table.rows(partition):
             writer.add(partition, place, top_ms)
-    writer.write(disk, f"{folder}/{places_name(table.file_id)}", size, table.targets, table.moved)
+    # In memory the table also names what links in its own file name: those bodies go where the file goes.
+    links = {target for target in table.targets if target[0] != table.file_id}
+    writer.write(disk, f"{folder}/{places_name(table.file_id)}", size, links, table.moved)
