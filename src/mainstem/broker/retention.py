@@ -12,7 +12,7 @@ from mainstem.model.batch import read_header
 def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[tuple[Partition, int]]:
     """Partitions that hold more than their topic keeps, and where each should start; see `allowed_start`.
 
-    Reads indexes, and sometimes batches, from disk: for a reader thread. Whole batches go, never a part of one.
+    Reads indexes, sometimes batches, from disk: for a reader thread. Whole batches go, never a part of one.
     """
     due = []
     for partition in partitions:
