@@ -42,7 +42,7 @@ class SnapshotWriter:
         self._position = at
 
     def finish(self) -> int:
-        """Seal, sync, rename; returns the size. OSError: no space for it. What else fails ends the process."""
+        """Seal, sync, rename; returns the size. OSError: no space. What else fails ends the process."""
         try:
             return self._finish()
         except OSError as error:
