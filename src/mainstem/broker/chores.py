@@ -73,7 +73,7 @@ class Chores:
 
     async def _care_for_files(self) -> None:
         """In slices, with everyone else's turns in between."""
-        while self._upkeep is not None and self._upkeep.tick(self._clock.now_ms()):
+        while self._upkeep is not None and self._upkeep.tick(self._clock.monotonic_ms()):
             await asyncio.sleep(0)
 
     # --- snapshots -------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _upkeep(broker: Broker) -> Upkeep:
     options = broker.options
     return Upkeep(
         broker.store.log,
-        PartitionFacts(broker.topics),
+        PartitionFacts(broker.topics, broker.clock),
         Miller(loop.call_soon_threadsafe, options.merge_bytes_per_second),
         loop.call_soon_threadsafe,
         UpkeepOptions(

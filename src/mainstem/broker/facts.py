@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mainstem.broker.topics import Topics
+from mainstem.kernel.log.facts import CompactPolicy
 from mainstem.kernel.log.jobs import BodyId
-from mainstem.kernel.log.upkeep import CompactPolicy
+from mainstem.model.ports import Clock
 
 
 class PartitionFacts:
     """Answers from memory, by partition id; a partition that is not known is deleted."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, clock: Clock) -> None:
         self._topics = topics
+        self._clock = clock
 
     def floor(self, partition: int) -> int | None:
         found = self._topics.partitions.get(partition)
@@ -29,6 +31,9 @@ class PartitionFacts:
     def stable_offset(self, partition: int) -> int:
         found = self._topics.partitions.get(partition)
         return 0 if found is None else found.last_stable_offset()
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def bodies(self) -> Iterable[BodyId]:
         """No state names a body without a link yet."""

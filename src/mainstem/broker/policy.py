@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from weakref import WeakValueDictionary
 
 from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
 from mainstem.model.errors import InvalidConfig
@@ -199,7 +200,7 @@ CONFIGS: Mapping[str, ConfigSpec] = {spec.name: spec for spec in _SPECS}
 RETIRED = {"message.format.version", "message.downconversion.enable"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TopicPolicy:
     """What a topic's configs mean, as plain values; topics with equal configs share one."""
 
@@ -249,7 +250,8 @@ class Policies:
         for name, value in defaults.items():
             check_config(name, value)
             self.defaults[name] = value
-        self._made: dict[tuple[tuple[str, str], ...], TopicPolicy] = {}
+        # One that no topic has any more goes.
+        self._made: WeakValueDictionary[tuple[tuple[str, str], ...], TopicPolicy] = WeakValueDictionary()
 
     def value(self, overrides: Mapping[str, str], name: str) -> str:
         return overrides.get(name, self.defaults[name])

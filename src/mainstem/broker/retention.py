@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
+from mainstem.model.batch import read_header
 
 
 def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[tuple[Partition, int]]:
     """Partitions that hold more than their topic keeps, and where each should start; see `allowed_start`.
 
-    Reads indexes from disk: for a reader thread. Whole batches go, never a part of one.
+    Reads indexes, sometimes batches, from disk: for a reader thread. Whole batches go, never a part of one.
     """
     due = []
     for partition in partitions:
@@ -34,8 +35,26 @@ def _by_age(log: Log, partition: Partition, now_ms: int) -> int:
         return 0
     # Read first: what is written during the look-up is not old, whatever the look-up says.
     high_watermark = partition.high_watermark
-    place = log.first_at_or_after(partition.id, now_ms - retention_ms)
+    young_ms, start = now_ms - retention_ms, partition.log_start
+    place = log.first_at_or_after(partition.id, young_ms)
+    if place is not None and place.last < start:
+        # The index knows running maxima: what was trimmed may still hide that all behind it is old.
+        return _first_young(log, partition.id, start, young_ms, high_watermark)
     return high_watermark if place is None else place.base
+
+
+def _first_young(log: Log, partition_id: int, offset: int, young_ms: int, upto: int) -> int:
+    """From the batches themselves. What is passed over is due, so hardly anything is read twice."""
+    while offset < upto:
+        batches = log.read(partition_id, offset, 1 << 20, upto, wait=True)
+        if not batches:
+            break
+        for batch in batches:
+            header = read_header(batch)
+            if header.max_timestamp_ms >= young_ms:
+                return offset
+            offset = header.last_offset + 1
+    return offset
 
 
 def _by_size(log: Log, partition: Partition) -> int:

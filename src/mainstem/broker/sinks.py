@@ -49,6 +49,7 @@ MAX_SINK_NAME = 249
 # All links of a publish are made in one turn of the loop.
 MAX_BATCHES = 50_000
 KEPT_MS = 90 * 24 * 3600 * 1000
+FORGET_EVERY_MS = 24 * 3600 * 1000
 # A merge may move a body between the look-up and the link; it does so once in minutes.
 ATTEMPTS = 5
 NEW_CHECKPOINT = (
@@ -74,16 +75,25 @@ class Sinks:
 
     def __init__(self) -> None:
         self.last: dict[str, SinkPublished] = {}
+        self._newest_ms = 0
+        self._forget_from_ms = 0  # once a sink publishes this late, others are looked over
 
     def apply(self, delta: SinkPublished) -> None:
         known = self.last.get(delta.sink)
         if known is None or delta.batch_id > known.batch_id:
             self.last[delta.sink] = delta
+        self._newest_ms = max(self._newest_ms, delta.at_ms)
+        if delta.at_ms >= self._forget_from_ms:
+            # Not at each publish: they may be many.
+            self._forget_from_ms = self._newest_ms + FORGET_EVERY_MS
+            self.last = {sink: last for sink, last in self.last.items() if self._is_kept(last)}
+
+    def _is_kept(self, last: SinkPublished) -> bool:
+        return last.at_ms > self._newest_ms - KEPT_MS
 
     def dump(self) -> Iterator[SinkPublished]:
-        newest_ms = max((last.at_ms for last in self.last.values()), default=0)
         for last in list(self.last.values()):
-            if last.at_ms > newest_ms - KEPT_MS:
+            if self._is_kept(last):
                 yield last
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import threading
+
 import pytest
+from msgspec.structs import replace
 
 from mainstem.kernel.log.files import Files
 from mainstem.kernel.log.layout import FILE_HEAD
@@ -156,6 +160,71 @@ def test_a_sealed_file_gives_back_what_it_does_not_use():
     files.seal(1, 500)
     assert files.manifest.journals == (JournalEntry(1, 500),)
     assert files.open_journal(1).size() == 500
+
+
+def test_a_file_that_is_finished_while_it_is_copied_is_cut_afterwards():
+    disk = new_disk()
+    files = new_files(disk)
+    files.take_next()
+    with files.pinned() as seen:
+        files.seal(1, 500)
+        assert seen.journals == (JournalEntry(1, capacity=4096),)
+        assert files.manifest.journals == (JournalEntry(1, 500),)
+        assert files.open_journal(1).size() == 4096
+    assert files.open_journal(1).size() == 500
+
+
+def test_the_owner_does_not_wait_while_a_manifest_is_written():
+    disk = new_disk()
+    files = new_files(disk)
+    files.take_next()
+    went_on: list[int] = []
+
+    def owner() -> None:
+        with files.pinned() as seen:
+            went_on.append(len(seen.journals))
+        went_on.extend(files.new_file_ids(2))
+
+    def fault(verb: str, path: str) -> None:
+        if verb == "fsync" and "MANIFEST" in path and not went_on:
+            thread = threading.Thread(target=owner, daemon=True)
+            thread.start()
+            thread.join(60)
+
+    disk.fault = fault
+    changed = files.change(lambda now: replace(now, log_id="new"))
+    assert went_on == [1, 2, 3]
+    assert changed.log_id == "new"
+    assert files.new_file_ids(1) == [4]  # the change does not take back what was given out meanwhile
+
+
+def test_a_manifest_that_cannot_be_synced_is_a_failed_disk_and_one_without_space_is_not():
+    disk = new_disk()
+    files = new_files(disk)
+    before = files.manifest
+    for code, expected in ((errno.ENOSPC, OSError), (errno.EIO, StorageFailed)):
+
+        def fault(verb: str, path: str, code: int = code) -> None:
+            if verb == "fsync":
+                raise OSError(code, "injected")
+
+        disk.fault = fault
+        with pytest.raises(expected):
+            files.change(lambda now: replace(now, log_id="new"))
+        assert files.manifest == before
+
+
+def test_a_snapshot_that_cannot_be_synced_is_a_failed_disk():
+    disk = new_disk()
+    writer = SnapshotWriter(disk, f"{FOLDER}/snapshots/0000000001.state", 1)
+
+    def fault(verb: str, path: str) -> None:
+        if verb == "fsync":
+            raise OSError(errno.EIO, "injected")
+
+    disk.fault = fault
+    with pytest.raises(StorageFailed, match="snapshot"):
+        writer.finish()
 
 
 def test_dropped_files_are_forgotten_before_they_are_deleted_and_others_stay():

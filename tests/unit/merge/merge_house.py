@@ -9,6 +9,7 @@ from typing import Any
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.entries import BatchEntry, BodyEntry, DeltaEntry, LinkEntry
+from mainstem.kernel.log.facts import CompactPolicy
 from mainstem.kernel.log.jobs import Failed, Job, MergeJob, Outcome
 from mainstem.kernel.log.journal import NewPlace
 from mainstem.kernel.log.layout import Link, Overlay, pack_overlay, places_name, run_name
@@ -16,7 +17,7 @@ from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.mill import decode_job, decode_outcome, encode_job, run_job
 from mainstem.kernel.log.plan import UpkeepOptions
 from mainstem.kernel.log.recover import recover
-from mainstem.kernel.log.upkeep import CompactPolicy, Upkeep
+from mainstem.kernel.log.upkeep import Upkeep
 from mainstem.model.batch import read_header
 from mainstem.model.meters import Meters
 from mainstem.model.ports import Disk
@@ -97,6 +98,7 @@ class Nothing:
 
 class SimpleFacts:
     def __init__(self) -> None:
+        self.wall_ms: Callable[[], int] = lambda: 0
         self.floors: dict[int, int | None] = {}
         self.policies: dict[int, CompactPolicy] = {}
         self.stable: dict[int, int] = {}
@@ -110,6 +112,9 @@ class SimpleFacts:
 
     def stable_offset(self, partition: int) -> int:
         return self.stable.get(partition, 1 << 60)
+
+    def now_ms(self) -> int:
+        return self.wall_ms()
 
     def bodies(self) -> set[tuple[int, int]]:
         return self.held
@@ -144,6 +149,7 @@ class House:
         self.options = options
         self.log_options = log_options
         self.facts = SimpleFacts()
+        self.facts.wall_ms = lambda: self.now_ms
         self.model: dict[int, list[bytes]] = {}
         self.ends: dict[int, int] = {}
         self.now_ms = 1_000_000

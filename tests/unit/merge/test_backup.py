@@ -3,13 +3,15 @@ from __future__ import annotations
 import os
 
 import pytest
-from merge_house import LOG_OPTIONS, House, Nothing, NowExecutor, OsDisk, fail, post
+from merge_house import LOG_OPTIONS, House, Nothing, NowExecutor, OsDisk, fail, post, records
 
 from mainstem.kernel.log.backup import Backup, restore
-from mainstem.kernel.log.log import Log
+from mainstem.kernel.log.log import Log, LogOptions
 from mainstem.kernel.log.recover import recover
 from mainstem.kernel.log.verify import verify
 from mainstem.model.errors import InvalidRequest, StorageError
+from mainstem.model.records import encode_batch
+from mainstem.testing.log_by_hand import LogByHand
 
 
 class NoLinks(OsDisk):
@@ -107,3 +109,27 @@ def test_a_restored_log_goes_on_without_touching_the_backup(house, tmp_path):
     restored.work()
     restored.check()
     assert verify(OsDisk(), target).ok
+
+
+@pytest.mark.parametrize("when", ["before it is looked at", "while it is copied"])
+def test_a_file_that_is_named_finished_during_a_backup_can_be_restored(tmp_path, when):
+    options = LogOptions(file_bytes=64 << 10, reserve_bytes=1 << 10)
+    hand = LogByHand(OsDisk(), str(tmp_path / "data"), options)
+    hand.log.prepare()
+    hand.housekeeper.run()
+    for base in range(40):
+        batch = bytes(encode_batch(records(1, "x", 2000), base_offset=base))
+        hand.log.append_batch(1, batch, base, base, 1000, None)
+        hand.log.run_pending()
+    end, position = hand.log.synced
+    assert end == 2
+    assert 40 * 2000 - position < options.file_bytes - 4000  # it has space behind it that was given back
+    backup = Backup(hand.log, NoLinks())
+    target, back = str(tmp_path / "copy"), str(tmp_path / "back")
+    if when == "before it is looked at":
+        hand.housekeeper.run()
+    backup.run(target, lambda done, total: hand.housekeeper.run())
+    assert verify(OsDisk(), target).damage is None
+    restore(OsDisk(), target, back)
+    assert LogByHand(OsDisk(), back, options).log.next_offset(1) == 40
+    assert os.path.getsize(tmp_path / "data/files/0000000001.journal") < options.file_bytes

@@ -4,8 +4,8 @@ import pytest
 from merge_house import EAGER, House
 
 from mainstem.kernel.log.compact import Compaction
+from mainstem.kernel.log.facts import CompactPolicy
 from mainstem.kernel.log.jobs import CompactOrder
-from mainstem.kernel.log.upkeep import CompactPolicy
 from mainstem.model.batch import read_header
 from mainstem.model.records import Record, control_batch, decode_records, encode_batch
 

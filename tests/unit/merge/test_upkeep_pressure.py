@@ -3,12 +3,12 @@
 import pytest
 from merge_house import EAGER, House
 
+from mainstem.kernel.log.facts import CompactPolicy
 from mainstem.kernel.log.jobs import MergeJob, SealJob
 from mainstem.kernel.log.manifest import Manifest, RunEntry
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import UpkeepOptions, tier_choice
 from mainstem.kernel.log.sidecar import Sidecar
-from mainstem.kernel.log.upkeep import CompactPolicy
 
 GIB = 1 << 30
 
@@ -124,20 +124,6 @@ def test_a_merge_that_compacts_a_topic_is_dropped_if_the_topic_no_longer_is(tmp_
     assert house.log.files.manifest.runs == before.runs
     assert house.log.files.manifest.journals == before.journals
     house.check()
-
-
-def test_a_clock_that_is_set_back_does_not_stop_the_rate(tmp_path):
-    house = held_merge(tmp_path, quiet_bytes_per_s=1000)
-    start_ms = house.now_ms + 10_000_000
-    house.upkeep.tick(start_ms)
-    house.append(1, size=2000)
-    house.append(1, size=2000)
-    house.upkeep.tick(start_ms + 1000)
-    assert house.runner.held
-    earlier_ms = start_ms - 5_000_000
-    house.upkeep.tick(earlier_ms)
-    house.upkeep.tick(earlier_ms + 1000)
-    assert not house.runner.held
 
 
 def test_an_index_that_the_child_seals_is_not_sealed_here_too(tmp_path):

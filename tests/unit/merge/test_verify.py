@@ -3,10 +3,14 @@ from __future__ import annotations
 import os
 
 import pytest
-from merge_house import House, OsDisk
+from merge_house import LOG_OPTIONS, House, OsDisk, records
 
+from mainstem.kernel.log.jobs import MergeJob
+from mainstem.kernel.log.plan import UpkeepOptions
+from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.verify import verify
 from mainstem.model.errors import InvalidRequest
+from mainstem.model.records import encode_batch
 
 
 @pytest.fixture
@@ -76,3 +80,51 @@ def test_a_missing_or_short_file_is_named(house):
     assert "should have" in verify(OsDisk(), house.folder).damage
     os.unlink(path)
     assert "missing" in verify(OsDisk(), house.folder).damage
+
+
+def test_a_link_to_a_body_of_its_own_file_is_no_damage(tmp_path):
+    house = House(str(tmp_path / "data"), UpkeepOptions(merge_after_ms=1 << 60))
+    body = house.append(1, count=2)
+    house.link(2, body)
+    house.settle()
+    house.plan()
+    house.plan()
+    (sidecar,) = [places for places in house.log.sealed if isinstance(places, Sidecar)]
+    assert sidecar.links == []
+    assert verify(OsDisk(), house.folder).damage is None
+
+
+def test_a_link_that_went_to_the_next_file_is_no_damage_in_the_file_before(tmp_path):
+    house = House(str(tmp_path / "data"), UpkeepOptions(merge_after_ms=1 << 60))
+    body = house.append(1, count=2)
+    house.settle()
+    before = house.log.synced[0]
+    while house.log.synced[1] < LOG_OPTIONS.file_bytes - 3000:
+        house.append(3, size=1000)
+    large = bytes(encode_batch(records(1, "large", 4000)))
+    house.log.append_batch(4, large, 0, 0, 1000, None)
+    house.link(2, body)
+    assert house.log.synced[0] != before
+    house.plan()
+    house.plan()
+    (sidecar,) = [places for places in house.log.sealed if places.file_id == before]
+    assert isinstance(sidecar, Sidecar)
+    assert sidecar.links == [body]
+    assert verify(OsDisk(), house.folder).damage is None
+
+
+def test_a_dead_link_in_a_retired_file_is_no_damage(tmp_path):
+    options = UpkeepOptions(merge_after_ms=0, sealed_here_rows=0, survey_every_ms=1 << 60)
+    house = House(str(tmp_path / "data"), options)
+    first = house.append(1, count=2)
+    house.settle()
+    house.link(2, first)
+    second = house.append(3, count=2)
+    house.settle()
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    house.link(4, second)
+    house.runner.work()
+    assert [entry.file_id for entry in house.log.files.manifest.retired] == [second[0]]
+    house.check()
+    assert verify(OsDisk(), house.folder).damage is None

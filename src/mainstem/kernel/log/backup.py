@@ -146,12 +146,13 @@ def copy_folder(
 def _cut(manifest: Manifest, synced: tuple[int, int]) -> tuple[Manifest, dict[int, int]]:
     """The manifest of the copy, and how much of the file that is being written belongs to it.
 
-    A file before the synced one is whole, even if the manifest does not say yet that it is finished; one
-    behind it is empty.
+    A file before the synced one is whole, even if the manifest does not say yet that it is finished; how much
+    of its space is copied, nobody needs to know. One behind it is empty.
     """
     file_id, position = synced
+    capacity = {file_id: position}
     journals = tuple(
-        replace(entry, capacity=position) if entry.file_id == file_id else entry
+        entry if entry.size else replace(entry, capacity=capacity.get(entry.file_id, 0))
         for entry in manifest.journals
         if entry.size or entry.file_id <= file_id
     )

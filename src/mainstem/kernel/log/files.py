@@ -1,7 +1,8 @@
 """The set of files that make up a log, and the manifest that says so.
 
 All changes go through `Files.change`, which writes the manifest before anyone acts on the change. It is
-called by the writer's thread (when a file fills up early) and the housekeeper's, hence the lock.
+called by the writer's thread (when a file fills up early) and the housekeeper's: one change at a time. The
+owner's thread never waits for one, since it takes only the lock that guards what is in memory.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from mainstem.kernel.log.layout import (
     snapshot_name,
 )
 from mainstem.kernel.log.manifest import JournalEntry, Manifest, write_manifest
+from mainstem.model.errors import StorageFailed
 from mainstem.model.ports import Disk, File
 
 # A new file is filled with zeros in pieces of this size: a sync into bytes that were written before is
@@ -48,12 +50,14 @@ class Files:
         self.folder = folder
         self.manifest = manifest
         self.file_bytes = file_bytes
-        self._lock = threading.Lock()
+        self._changing = threading.Lock()  # held while a manifest is written and synced
+        self._lock = threading.Lock()  # of what is in memory; always the inner one
         self._preparing = threading.Lock()
         # Usually one. A power cut may leave two: taken but not used yet, and the one made to follow it.
         self._ready: deque[JournalFile] = deque()
         self._pins = 0
         self._doomed: set[str] = set()  # files to delete once nobody copies them
+        self._uncut: dict[int, int] = {}  # finished files to cut to this size once nobody copies them
         # Set while the writer waits for a file: zeros are a luxury then.
         self._hurry = threading.Event()
         # Asked before every piece of zeros; the owner of the log knows what is being written.
@@ -61,11 +65,20 @@ class Files:
         self._closed = False
 
     def change(self, edit: Callable[[Manifest], Manifest]) -> Manifest:
-        with self._lock:
+        """OSError: there was no space, and nothing has changed. Whatever else fails ends the process."""
+        with self._changing:
             changed = edit(self.manifest)
-            write_manifest(self.disk, self.folder, changed)
-            self.manifest = changed
-            return changed
+            try:
+                write_manifest(self.disk, self.folder, changed)
+            except OSError as error:
+                if error.errno in NO_SPACE:
+                    raise
+                raise StorageFailed(f"{self.folder}: the manifest could not be written: {error}") from error
+            with self._lock:
+                # Ids may have been given out meanwhile: a later manifest names what they are for.
+                next_file_id = max(changed.next_file_id, self.manifest.next_file_id)
+                self.manifest = replace(changed, next_file_id=next_file_id)
+                return self.manifest
 
     def path(self, name: str) -> str:
         return f"{self.folder}/{name}"
@@ -188,6 +201,14 @@ class Files:
             )
 
         self.change(edit)
+        with self._lock:
+            # Whoever copies it now may have been told that it is not finished, and counts on all of it.
+            if self._pins:
+                self._uncut[file_id] = size
+                return
+        self._cut(file_id, size)
+
+    def _cut(self, file_id: int, size: int) -> None:
         file = self.open_journal(file_id)
         try:
             if file.size() > size:
@@ -243,7 +264,7 @@ class Files:
 
     @contextlib.contextmanager
     def pinned(self) -> Iterator[Manifest]:
-        """No file of the manifest that this gives is deleted before the block ends."""
+        """No file of the manifest that this gives is deleted, or cut, before the block ends."""
         with self._lock:
             self._pins += 1
             manifest = self.manifest
@@ -252,6 +273,12 @@ class Files:
         finally:
             with self._lock:
                 self._pins -= 1
+                uncut: dict[int, int] = {}
+                if not self._pins:
+                    uncut, self._uncut = self._uncut, uncut
+            for file_id, size in uncut.items():
+                with contextlib.suppress(OSError):  # it may be gone; else it takes some space until it goes
+                    self._cut(file_id, size)
             self.delete_names(())
 
     def remove_unnamed(self) -> list[str]:

@@ -85,6 +85,7 @@ class Failed(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     error: str
     corrupt: bool = False
+    path: str = ""  # of the damaged file, if it is known
 
 
 Job = SealJob | MergeJob

@@ -174,6 +174,9 @@ def unpack_overlay(data: bytes) -> Overlay:
     return msgspec.msgpack.decode(data, type=Overlay) if data else Overlay()
 
 
+PLACES_SUFFIX = ".places"
+
+
 def journal_name(file_id: int) -> str:
     return f"files/{file_id:010d}.journal"
 
@@ -187,7 +190,13 @@ def body_name(file_id: int, kind: int) -> str:
 
 
 def places_name(file_id: int) -> str:
-    return f"files/{file_id:010d}.places"
+    return f"files/{file_id:010d}{PLACES_SUFFIX}"
+
+
+def file_id_of(path: str) -> int:
+    """Of a file that is named as above; 0 for any other."""
+    number = path.rsplit("/", 1)[-1].partition(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def snapshot_name(number: int) -> str:

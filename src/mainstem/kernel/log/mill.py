@@ -43,7 +43,9 @@ def run_job(disk: Disk, job: Job, pace: Callable[[int], None]) -> Outcome:
         if isinstance(job, MergeJob):
             return merge(disk, job, pace)
         return seal_file(disk, job, pace)
-    except (CorruptFile, FormatTooNew) as error:
+    except CorruptFile as error:
+        return Failed(str(error), corrupt=True, path=error.path)
+    except FormatTooNew as error:
         return Failed(str(error), corrupt=True)
     except (MainstemError, OSError) as error:
         return Failed(f"{type(error).__name__}: {error}")

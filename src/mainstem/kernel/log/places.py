@@ -100,7 +100,8 @@ class PlaceTable:
         self._link = bytearray()
         self._epoch = array("i")
         self._bytes: dict[int, int] = {}
-        # Bodies in other files, (file, position), that links in this one name: no merge may lose them.
+        # Bodies, (file, position), that links in this file name: no merge may lose them. Of a file that is
+        # being written also those in itself, and those that a link named which then went to the next file.
         self.targets: set[tuple[int, int]] = set()
         # Of a run whose sidecar was lost: old file, old position, position here.
         self.moved: list[tuple[int, int, int]] = []

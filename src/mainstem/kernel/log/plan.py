@@ -88,22 +88,25 @@ def groups_of(manifest: Manifest) -> list[Group]:
 
 def level0_choice(
     manifest: Manifest,
+    journals: Sequence[JournalEntry],
     ready: Ready,
     waited_ms: Mapping[int, int],
-    quiet: bool,
-    pressed: bool,
+    moment: tuple[bool, bool],
     options: UpkeepOptions,
 ) -> Choice | None:
     """The oldest finished journal files: if it presses, or if they are old enough and the moment is quiet.
 
-    Their deltas are not copied: they must lie before both snapshots that recovery may start from.
+    `journals` are those of the manifest that no damage holds up, `moment` says whether it is quiet, and
+    whether it presses. Their deltas are not copied: they must lie before both snapshots that recovery may
+    start from.
     """
+    quiet, pressed = moment
     if len(manifest.snapshots) < 2:
         return None
     replay_from = min(snapshot.file_id for snapshot in manifest.snapshots)
     found: list[JournalEntry] = []
     total = 0
-    for entry in manifest.journals:
+    for entry in journals:
         if not entry.size or entry.file_id >= replay_from or entry.file_id not in ready:
             break
         if found and total + entry.size > options.max_merge_bytes:
@@ -126,13 +129,25 @@ def tier_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Cho
     groups = groups_of(manifest)
     for level in sorted({group.level for group in groups if not group.keyed}):
         chosen = [group for group in groups if group.level == level and not group.keyed]
-        if len(chosen) < options.fan_in:
+        parts = _unbroken(chosen, ready)
+        if sum(map(len, parts)) < options.fan_in:
             continue
-        for some in _neighbours(chosen, options.max_merge_bytes):
-            choice = _choice(groups, some, level + 1, "level full", ready, options)
-            if choice is not None:
-                return choice
+        for part in parts:
+            for some in _neighbours(part, options.max_merge_bytes):
+                choice = _choice(groups, some, level + 1, "level full", ready, options)
+                if choice is not None:
+                    return choice
     return None
+
+
+def _unbroken(groups: Sequence[Group], ready: Ready) -> list[list[Group]]:
+    """Neighbours that can be merged, between those that cannot: they are damaged, or have no sidecar yet."""
+    parts = groupby(groups, key=lambda group: _is_ready(group, ready))
+    return [list(part) for is_ready, part in parts if is_ready]
+
+
+def _is_ready(group: Group, ready: Ready) -> bool:
+    return all(run.file_id in ready for run in group.runs)
 
 
 def _neighbours(groups: Sequence[Group], max_bytes: int) -> Iterator[Sequence[Group]]:
@@ -153,7 +168,8 @@ def keyed_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Ch
     Level 2 and up is what such a merge left; level 1 came since.
     """
     groups = groups_of(manifest)
-    keyed = [group for group in groups if group.keyed]
+    parts = _unbroken([group for group in groups if group.keyed], ready)
+    keyed = parts[-1] if parts else []  # what is new is in the last
     new = [group for group in keyed if group.level == 1]
     if len(keyed) < 2 or not new:
         return None
@@ -203,8 +219,10 @@ def _with_between(groups: list[Group], chosen: Sequence[Group], ready: Ready) ->
 
 
 def _share(one: Group, other: Group, ready: Ready) -> bool:
+    if not (_is_ready(one, ready) and _is_ready(other, ready)):
+        return True  # for all that is known
     few, many = sorted(
-        ([ready[run.file_id] for run in group.runs if run.file_id in ready] for group in (one, other)),
+        ([ready[run.file_id] for run in group.runs] for group in (one, other)),
         key=lambda sidecars: sum(sidecar.partition_count for sidecar in sidecars),
     )
     return any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mainstem.kernel.log.files import NO_SPACE
 from mainstem.kernel.log.jobs import Sealed, SealJob
 from mainstem.kernel.log.layout import (
     FILE_HEAD,
@@ -15,7 +16,7 @@ from mainstem.kernel.log.layout import (
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.recover import rebuild_places
 from mainstem.kernel.log.sidecar import SidecarWriter
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import CorruptFile, StorageFailed
 from mainstem.model.ports import Disk
 
 
@@ -35,8 +36,16 @@ def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
 
 
 def seal_table(disk: Disk, folder: str, table: PlaceTable, size: int) -> Sealed:
-    """Write the sidecar of a journal file that this process wrote, without reading any of it again."""
-    _write(disk, folder, table, size)
+    """Write the sidecar of a journal file that this process wrote, without reading any of it again.
+
+    OSError: there was no space. Whatever else fails ends the process, as any sync of its own that fails.
+    """
+    try:
+        _write(disk, folder, table, size)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
+        raise StorageFailed(f"the index of file {table.file_id} could not be written: {error}") from error
     return Sealed(len(table), 0)
 
 
@@ -45,4 +54,6 @@ def _write(disk: Disk, folder: str, table: PlaceTable, size: int) -> None:
     for partition in table.partitions():
         for place, top_ms in table.rows(partition):
             writer.add(partition, place, top_ms)
-    writer.write(disk, f"{folder}/{places_name(table.file_id)}", size, table.targets, table.moved)
+    # In memory the table also names what links in its own file name: those bodies go where the file goes.
+    links = {target for target in table.targets if target[0] != table.file_id}
+    writer.write(disk, f"{folder}/{places_name(table.file_id)}", size, links, table.moved)

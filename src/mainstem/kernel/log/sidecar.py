@@ -138,6 +138,8 @@ class Sidecar:
     def __init__(self, file: File) -> None:
         self._file = file
         self.path = file.path
+        # Part of it could not be read: upkeep makes it again. Whoever finds out says so, on any thread.
+        self.damaged = False
         self.file_id = check_file_head(file.pread(FILE_HEAD.size, 0), FileKind.PLACES, file.path)
         summary = file.pread(SUMMARY.size, SUMMARY_AT)
         if len(summary) < SUMMARY.size or crc32c(summary[:-4]) != int.from_bytes(summary[-4:], "little"):
@@ -172,6 +174,7 @@ class Sidecar:
     def _section(self, at: int, size: int, crc: int, what: str) -> bytes:
         data = self._file.pread(size, at) if size else b""
         if len(data) != size or crc32c(data) != crc:
+            self.damaged = True
             raise CorruptFile(self.path, at, f"the {what} of the sidecar does not match its crc")
         return data
 
@@ -294,6 +297,7 @@ class Sidecar:
             raise WouldBlock
         crc_at = BLOCK_BYTES - BLOCK_CRC.size
         if len(block) != BLOCK_BYTES or crc32c(block[:crc_at]) != BLOCK_CRC.unpack_from(block, crc_at)[0]:
+            self.damaged = True
             raise CorruptFile(self.path, at, "a block of the sidecar does not match its crc")
         if len(self._cache) >= CACHED_BLOCKS:
             # Readers walk forward: the block that was read first is the one least likely to be read again.

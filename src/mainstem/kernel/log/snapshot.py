@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mainstem.kernel.log.files import NO_SPACE
 from mainstem.kernel.log.layout import FILE_HEAD, FileKind, FrameKind, check_file_head, file_head, frame_head
 from mainstem.kernel.log.scan import scan
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import CorruptFile, StorageFailed
 from mainstem.model.ports import Buffer, Disk
 
 Delta = tuple[int, bytes]  # section number, payload
@@ -41,7 +42,15 @@ class SnapshotWriter:
         self._position = at
 
     def finish(self) -> int:
-        """Seal, sync, rename; returns the size."""
+        """Seal, sync, rename; returns the size. OSError: no space. What else fails ends the process."""
+        try:
+            return self._finish()
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            raise StorageFailed(f"{self._path}: the snapshot could not be written: {error}") from error
+
+    def _finish(self) -> int:
         seal = frame_head(self._number, self._position, FrameKind.SEAL, 0, b"")
         self._file.pwritev([seal], self._position)
         self._position += len(seal)

@@ -1,14 +1,23 @@
-"""How much of a finished file still lives, estimated from floors and the directory of its sidecar."""
+"""How much of a finished file still lives, estimated from floors and the directory of its sidecar.
+
+All of this runs on the owner's thread, and lets it go on with other things after so many look-ups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import islice
 
+from mainstem.kernel.log.jobs import MergeJob
 from mainstem.kernel.log.places import Span
 from mainstem.kernel.log.sidecar import Sidecar
 
 Floor = Callable[[int], int | None]
+# Yields True when there is more to do right away, False when it rests until the next tick.
+Watch = Generator[bool, None, None]
+# A merge is looked at in so many slices a tick, some hundredths of the owner's time, however many it takes.
+# It is given up when no more than this share of it still lives.
+_WATCH_SLICES, _WORTH_ENDING = 16, 0.25
 
 
 def live_part(span: Span, floor: int | None) -> int:
@@ -44,3 +53,31 @@ def partitions_of(sidecars: Iterable[Sidecar], slice_steps: int) -> Generator[No
             found.update(few)
             yield
     return sorted(found)
+
+
+def watched(
+    sidecars: Sequence[Sidecar],
+    job: MergeJob,
+    floor_now: Floor,
+    slice_steps: int,
+    abandon: Callable[[], bool],
+) -> Watch:
+    """Gives a merge up when most of what lived when it began is deleted; `sidecars` are those of its inputs.
+
+    Whatever has no place counts as alive: bodies that only links name, of which nobody counts the links.
+    """
+    total, floors = sum(entry.size for entry in job.inputs), job.floors
+    given_up = False
+    while not given_up:
+        lived = lives = total
+        walk = ((partition, places) for places in sidecars for partition in places.partitions())
+        for step, (partition, places) in enumerate(walk, 1):
+            span = places.span(partition)
+            assert span is not None
+            lived -= span.total_bytes - live_part(span, floors[partition])
+            lives -= span.total_bytes - live_part(span, floor_now(partition))
+            if step % slice_steps == 0:
+                yield step % (slice_steps * _WATCH_SLICES) != 0
+        if lives <= lived * _WORTH_ENDING:
+            given_up = abandon()
+        yield False

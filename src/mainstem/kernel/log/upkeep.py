@@ -19,11 +19,12 @@ that fails is reported and tried again later, ever more rarely. Serving never de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
+from mainstem.kernel.log.damage import Damage, bad_index, stay_behind
+from mainstem.kernel.log.facts import Facts
 from mainstem.kernel.log.jobs import (
     DELETED,
     BodyId,
@@ -36,7 +37,7 @@ from mainstem.kernel.log.jobs import (
     Sealed,
     SealJob,
 )
-from mainstem.kernel.log.layout import FileKind, places_name
+from mainstem.kernel.log.layout import PLACES_SUFFIX, FileKind, file_id_of, places_name
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.miller import Post, Runner
 from mainstem.kernel.log.places import Places, PlaceTable
@@ -53,7 +54,8 @@ from mainstem.kernel.log.plan import (
 )
 from mainstem.kernel.log.seal import seal_table
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
-from mainstem.kernel.log.survey import count_live, live_part, partitions_of
+from mainstem.kernel.log.survey import Watch, count_live, partitions_of, watched
+from mainstem.kernel.log.traffic import Traffic
 from mainstem.kernel.log.upkeep_meters import UpkeepMeters
 from mainstem.model.errors import CorruptFile
 from mainstem.model.logs import get_log
@@ -63,39 +65,8 @@ events = get_log(__name__)
 
 # A group of which only bodies live, named by links elsewhere, is rewritten every so many surveys.
 _SURVEYS_PER_BODY_CHECK = 10
-# What is written is counted over this time at least.
-_RATE_MS = 1000
 _SEALS_AT_ONCE = 64
-# A merge is looked at in so many slices a tick, some hundredths of the owner's time, however many it takes.
-# It is given up when no more than this share of it still lives.
-_WATCH_SLICES, _WORTH_ENDING = 16, 0.25
 Slices = Generator[None, None, None]
-# Yields True when there is more to do right away, False when it rests until the next tick.
-Watch = Generator[bool, None, None]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactPolicy:
-    """What a topic's settings say about compaction by key."""
-
-    delete_retention_ms: int = 86_400_000
-    min_lag_ms: int = 0
-
-
-class Facts(Protocol):
-    """What the broker knows about partitions. Called on the owner's thread, often: no look at a disk."""
-
-    def floor(self, partition: int) -> int | None:
-        """The log start: what ends below it may go. None for a partition that is deleted."""
-
-    def compaction(self, partition: int) -> CompactPolicy | None:
-        """None for a partition that is not compacted by key."""
-
-    def stable_offset(self, partition: int) -> int:
-        """The last stable offset: no record at or above it is compacted."""
-
-    def bodies(self) -> Iterable[BodyId]:
-        """Bodies that state names by address without a link: messages that wait for their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +99,9 @@ class Upkeep:
         self._options = options or UpkeepOptions()
         self._meters = UpkeepMeters(meters or Meters(), log)
         self._now_ms = 0
-        self._is_quiet = True
-        self._rate_from_ms, self._rate_from_bytes = 0, self._bytes_moved()
+        self._traffic = Traffic(log, self._options.quiet_bytes_per_s)
+        self._damage = Damage(self._options.damage_wait_ms)
+        self._left_behind: Set[int] = frozenset()  # finished journal files that damage keeps from merges
         self._busy = False
         self._merging = False  # the job in hand is a merge, which can wait
         self._watch: Watch | None = None  # of that merge
@@ -158,10 +130,13 @@ class Upkeep:
         return self._busy or bool(self._sealing)
 
     def tick(self, now_ms: int) -> bool:
-        """One slice of work. True: there is more to do right away, call again soon."""
+        """One slice of work. True: there is more to do right away, call again soon.
+
+        `now_ms` is of a clock that is never set back.
+        """
         self._now_ms = now_ms
-        self._note_rate()
-        self._runner.hold(self._merging and not self._is_quiet and not self._is_pressed())
+        self._traffic.note(now_ms)
+        self._runner.hold(self._merging and not self._traffic.is_quiet and not self._is_pressed())
         self._act_on_settled()
         if self._closed:
             return False
@@ -184,7 +159,8 @@ class Upkeep:
     def _is_pressed(self) -> bool:
         """Merges must go on, however busy the moment: files wait for one, their indexes for a sidecar, or the
         disk for what only a merge can drop."""
-        sizes = [entry.size for entry in self._files.manifest.journals if entry.size]
+        finished = [entry for entry in self._files.manifest.journals if entry.size]
+        sizes = [entry.size for entry in finished if entry.file_id not in self._left_behind]
         return (
             len(sizes) >= self._options.level0_files
             or self._waiting_rows() >= self._options.max_waiting_rows
@@ -193,20 +169,6 @@ class Upkeep:
 
     def _waiting_rows(self) -> int:
         return sum(len(places) for places in self._log.sealed if isinstance(places, PlaceTable))
-
-    def _note_rate(self) -> None:
-        passed_ms = self._now_ms - self._rate_from_ms
-        if passed_ms < 0:  # the clock was set back
-            self._rate_from_ms, self._rate_from_bytes = self._now_ms, self._bytes_moved()
-        elif passed_ms >= _RATE_MS:
-            moved = self._bytes_moved()
-            rate = (moved - self._rate_from_bytes) * 1000 / passed_ms
-            self._is_quiet = rate < self._options.quiet_bytes_per_s
-            self._rate_from_ms, self._rate_from_bytes = self._now_ms, moved
-
-    def _bytes_moved(self) -> int:
-        """What clients wrote, and a share of what they read: a byte read costs about a quarter as much."""
-        return self._log.bytes_written + self._log.bytes_sent // 4
 
     def close(self) -> None:
         """Ends the work in hand; what is half done leaves no trace. Call before the log is closed."""
@@ -219,6 +181,7 @@ class Upkeep:
         """Finds a job and starts it, a slice at a time."""
         manifest, options = self._files.manifest, self._options
         self._meters.count_files(manifest)
+        yield from self._mind_damage()
         pressed = self._is_pressed()
         # Files may be finished faster than they are sealed: that must not keep merges waiting for ever.
         self._sealed_last = not (pressed and self._sealed_last) and self._seal_long()
@@ -235,8 +198,10 @@ class Upkeep:
             self._next_survey_ms = self._now_ms + every_ms
             yield from self._survey()
         ready = self._ready()
-        choices = [level0_choice(manifest, ready, waited_ms, self._is_quiet, pressed, options)]
-        if self._is_quiet or pressed:
+        journals = [entry for entry in manifest.journals if entry.file_id not in self._left_behind]
+        quiet = self._traffic.is_quiet
+        choices = [level0_choice(manifest, journals, ready, waited_ms, (quiet, pressed), options)]
+        if self._traffic.is_quiet or pressed:
             choices += [keyed_choice(manifest, ready, options), tier_choice(manifest, ready, options)]
             if self._dead_groups:
                 choices.append(rewrite_choice(manifest, ready, self._dead_groups.pop(), options))
@@ -249,14 +214,34 @@ class Upkeep:
             # There was no space for any of them.
             self._not_before_ms = self._now_ms + options.no_space_wait_ms
 
+    def _mind_damage(self) -> Slices:
+        """Which journal files stay where they are: damaged ones, and what must not overtake them."""
+        damage, log = self._damage, self._log
+        damage.forget(self._now_ms, {places.file_id for places in (*log.sealed, *log.retired)})
+        journals = {entry.file_id for entry in self._files.manifest.journals if entry.size}
+        self._left_behind = frozenset()
+        if not journals.isdisjoint(damage.file_ids):
+            finished = [places for places in log.sealed if places.file_id in journals]
+            self._left_behind = yield from stay_behind(
+                finished, damage.file_ids, self._facts.floor, self._options.slice_steps
+            )
+
     def _ready(self) -> Ready:
-        return {places.file_id: places for places in self._log.sealed if isinstance(places, Sidecar)}
+        """Sidecars of files that may be merged."""
+        sidecars = [places for places in self._log.sealed if isinstance(places, Sidecar)]
+        known_bad = self._damage.file_ids
+        return {one.file_id: one for one in sidecars if not one.damaged and one.file_id not in known_bad}
+
+    def _entries(self) -> dict[int, Input]:
+        """Finished files, by id."""
+        manifest = self._files.manifest
+        entries = [Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals if e.size]
+        entries += [Input(e.file_id, FileKind.RUN, e.size) for e in manifest.runs]
+        entries += [Input(e.file_id, e.kind, e.size) for e in manifest.retired]
+        return {entry.file_id: entry for entry in entries}
 
     def _unsealed(self) -> list[tuple[PlaceTable, Input]]:
-        manifest = self._files.manifest
-        inputs = [Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals if e.size]
-        inputs += [Input(e.file_id, FileKind.RUN, e.size) for e in manifest.runs]
-        known = {entry.file_id: entry for entry in inputs}
+        known = self._entries()
         return [
             (places, known[places.file_id])
             for places in self._log.sealed
@@ -279,6 +264,7 @@ class Upkeep:
             for table, entry in self._unsealed()
             if (self._is_short(table, entry) or (all_lengths and entry.kind == FileKind.JOURNAL))
             and not (self._busy and table.targets)
+            and table.file_id not in self._damage.file_ids
         ]
         if short:
             chosen = short[:_SEALS_AT_ONCE]
@@ -295,7 +281,8 @@ class Upkeep:
                 self._post(self._meters.sealed, sealed)
                 made.append(open_sidecar(self._files.disk, self._files.path(places_name(table.file_id))))
         except (OSError, CorruptFile) as error:
-            self._post(partial(self._wait_after, "sealing files"), _failed(error))
+            why = _failed(error)
+            self._post(lambda files: self._wait_after("sealing files", why, files), {file_id_of(why.path)})
         self._post(self._use_short, made)
 
     def _use_short(self, made: list[Sidecar]) -> None:
@@ -305,8 +292,19 @@ class Upkeep:
 
     def _seal_long(self) -> bool:
         """One index that is for the child, which reads its file again."""
+        log, damaged = self._log, self._damage.file_ids
+        bad = bad_index((*log.sealed, *log.retired), damaged)
+        if bad is not None:
+            entry = self._entries()[bad.file_id]
+            events.warning("the index of a file is damaged and made again", path=bad.path)
+            self._run_seal(SealJob(self._files.folder, entry))
+            return True
         for table, entry in self._unsealed():
-            if not self._is_short(table, entry) and table.file_id not in self._sealing:
+            if (
+                table.file_id not in damaged
+                and not self._is_short(table, entry)
+                and table.file_id not in self._sealing
+            ):
                 self._run_seal(SealJob(self._files.folder, entry))
                 return True
         return False
@@ -374,24 +372,25 @@ class Upkeep:
         return [places for places in self._log.sealed if places.file_id in older]
 
     def _run_merge(self, choice: Choice, floors: dict[int, int], compact: dict[int, CompactOrder]) -> None:
-        log, options, manifest = self._log, self._options, self._files.manifest
+        log, options, entries = self._log, self._options, self._entries()
         inputs = {entry.file_id for entry in choice.inputs}
-        kinds = {entry.file_id: Input(entry.file_id, FileKind.RUN, entry.size) for entry in manifest.runs}
-        kinds |= {e.file_id: Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals}
-        retired = {entry.file_id: entry for entry in manifest.retired}
-        outside = [p.file_id for p in log.sealed if p.file_id not in inputs and isinstance(p, Sidecar)]
+        retired = {places.file_id for places in log.retired}
+        # The bodies of a damaged one stay where they are, and so does it.
+        outside = sorted(retired & self._damage.file_ids)
+        retired.difference_update(outside)
+        outside += [p.file_id for p in log.sealed if p.file_id not in inputs and isinstance(p, Sidecar)]
         total = sum(entry.size for entry in choice.inputs)
         rows = sum(p.row_count for p in log.sealed if isinstance(p, Sidecar) and p.file_id in inputs)
         job = MergeJob(
             folder=self._files.folder,
             inputs=choice.inputs,
-            retired=[Input(p.file_id, retired[p.file_id].kind, retired[p.file_id].size) for p in log.retired],
-            outside=[kinds[file_id] for file_id in outside],
+            retired=[entries[file_id] for file_id in sorted(retired)],
+            outside=[entries[file_id] for file_id in outside],
             targets=list(self._named_bodies()),
             floors=floors,
             compact=compact,
             output_ids=self._files.new_file_ids(total // options.run_bytes + rows // options.run_rows + 4),
-            now_ms=self._now_ms,
+            now_ms=self._facts.now_ms(),
             keep_cached=log.cached.keeps(inputs),
             run_bytes=options.run_bytes,
             run_rows=options.run_rows,
@@ -401,30 +400,13 @@ class Upkeep:
         self._busy = True
         self._merging = True
         if not self._gave_up_last:
-            self._watch = self._watched(job)
+            sidecars = [p for p in log.sealed if isinstance(p, Sidecar) and p.file_id in inputs]
+            self._watch = watched(sidecars, job, self._facts.floor, options.slice_steps, self._abandon)
         self._runner.start(job, lambda outcome: self._on_merged(merge, outcome))
 
-    def _watched(self, job: MergeJob) -> Watch:
-        """Gives a merge up when most of what lived when it began is deleted.
-
-        Whatever has no place counts as alive: bodies that only links name, of which nobody counts the links.
-        """
-        inputs = {entry.file_id: entry.size for entry in job.inputs}
-        sidecars = [p for p in self._log.sealed if isinstance(p, Sidecar) and p.file_id in inputs]
-        steps, floors, floor_now = self._options.slice_steps, job.floors, self._facts.floor
-        while not self._given_up:
-            lived = lives = sum(inputs.values())
-            walk = ((partition, places) for places in sidecars for partition in places.partitions())
-            for step, (partition, places) in enumerate(walk, 1):
-                span = places.span(partition)
-                assert span is not None
-                lived -= span.total_bytes - live_part(span, floors[partition])
-                lives -= span.total_bytes - live_part(span, floor_now(partition))
-                if step % steps == 0:
-                    yield step % (steps * _WATCH_SLICES) != 0
-            if lives <= lived * _WORTH_ENDING:
-                self._given_up = self._runner.abandon()
-            yield False
+    def _abandon(self) -> bool:
+        self._given_up = self._runner.abandon()
+        return self._given_up
 
     def _named_bodies(self) -> set[BodyId]:
         """Bodies that links in files without a sidecar name, and those that state names."""
@@ -438,7 +420,7 @@ class Upkeep:
 
     def _on_sealed(self, job: SealJob, mark: int, outcome: Outcome) -> None:
         if not isinstance(outcome, Sealed):
-            self._fail(f"sealing file {job.input.file_id}", outcome)
+            self._fail(f"sealing file {job.input.file_id}", outcome, {job.input.file_id})
             return
         self._meters.sealed(outcome)
         self._when_settled(mark, lambda: self._log.keep_house(lambda: self._open_sealed(job.input.file_id)))
@@ -447,12 +429,18 @@ class Upkeep:
         try:
             sidecar = open_sidecar(self._files.disk, self._files.path(places_name(file_id)))
         except (OSError, CorruptFile) as error:
-            self._post(lambda why: self._fail(f"opening the sidecar of file {file_id}", why), _failed(error))
+            what = f"opening the sidecar of file {file_id}"
+            self._post(lambda why: self._fail(what, why, {file_id}), _failed(error))
             return
         self._post(self._use_sealed, sidecar)
 
     def _use_sealed(self, sidecar: Sidecar) -> None:
-        self._log.use_sidecars([sidecar])
+        retired = self._log.retired
+        if any(places.file_id == sidecar.file_id for places in retired):
+            healed = tuple(sidecar if one.file_id == sidecar.file_id else one for one in retired)
+            self._log.replace_sealed(set(), [], healed)
+        else:
+            self._log.use_sidecars([sidecar])
         self._done()
 
     def _on_merged(self, merge: _Merge, outcome: Outcome) -> None:
@@ -490,7 +478,8 @@ class Upkeep:
 
     def _give_up(self, merge: _Merge, outcome: Outcome) -> None:
         self._log.keep_house(lambda: self._files.delete_unnamed(merge.job.output_ids))
-        self._fail(f"merging files ({merge.choice.why})", outcome)
+        inputs = {entry.file_id for entry in merge.choice.inputs}
+        self._fail(f"merging files ({merge.choice.why})", outcome, inputs)
 
     def _when_settled(self, mark: int, action: Callable[[], object]) -> None:
         """A floor, or a link, counts only once it is on disk: wait for what was appended before."""
@@ -514,7 +503,8 @@ class Upkeep:
             ]
             self._files.change(lambda now: swap_in(now, merge.choice, outcome.runs))
         except (OSError, CorruptFile) as error:
-            self._post(lambda why: self._give_up(merge, why), _failed(error))
+            # Nothing is said of the inputs: they are merged again, to other files.
+            self._post(lambda why: self._give_up(merge, why), Failed(f"{type(error).__name__}: {error}"))
             return
         self._post(lambda sidecars: self._swap(merge, outcome, sidecars), new)
 
@@ -524,21 +514,27 @@ class Upkeep:
         old = tuple(places for places in log.sealed if places.file_id in inputs)
         retired = (*log.retired, *old)
         log.replace_sealed(inputs, list(new), retired)
-        self._settle_retired()
+        self._settle_retired(but={entry.file_id for entry in merge.job.outside})
         gone = {places.file_id for places in retired} - {places.file_id for places in log.retired}
         in_memory = [(run.file_id, run.size) for run in outcome.runs if merge.job.keep_cached]
         log.cached.merged(inputs, gone, in_memory)
         self._done()
 
-    def _settle_retired(self, *, links_on_disk: bool = False) -> None:
-        """Drop retired files, except those with bodies that links name by an address there."""
+    def _settle_retired(self, *, links_on_disk: bool = False, but: Set[int] = frozenset()) -> None:
+        """Drop retired files, except those with bodies that links name by an address there.
+
+        Nor those in `but`, which the last merge did not move bodies from: links in sidecars may name them.
+        """
         log = self._log
         named = self._named_bodies()
         if links_on_disk:
-            for places in log.sealed:
-                if isinstance(places, Sidecar):
-                    named.update(places.links)
-        used = {log.reader.current(body)[0] for body in named}
+            try:
+                for places in log.sealed:
+                    if isinstance(places, Sidecar):
+                        named.update(places.links)
+            except CorruptFile:
+                return  # that sidecar is made again first; the next merge takes care of retired files
+        used = {log.reader.current(body)[0] for body in named} | but
         kept = tuple(places for places in log.retired if places.file_id in used)
         gone = {places.file_id for places in log.retired} - used | self._undropped
         log.replace_sealed(set(), [], kept)
@@ -560,21 +556,37 @@ class Upkeep:
         self._failures = 0
         self._meters.count_files(self._files.manifest)
 
-    def _fail(self, what: str, outcome: Outcome) -> None:
+    def _fail(self, what: str, outcome: Outcome, files: Set[int]) -> None:
+        """Of a job that was about these files."""
         self._busy = False
         assert isinstance(outcome, Failed)
-        self._wait_after(what, outcome)
+        self._wait_after(what, outcome, files)
 
-    def _wait_after(self, what: str, outcome: Failed) -> None:
+    def _wait_after(self, what: str, outcome: Failed, files: Set[int]) -> None:
         self._failures += 1
         self._meters.failures.value += 1
         wait_ms = min(self._options.retry_ms << min(self._failures - 1, 20), self._options.max_retry_ms)
-        if outcome.corrupt:
-            wait_ms = self._options.damage_wait_ms
         self._not_before_ms = self._now_ms + wait_ms
+        if outcome.corrupt:
+            self._note_damage(outcome.path, files)
+            wait_ms = self._options.damage_wait_ms
         report = events.error if outcome.corrupt else events.warning
         report("upkeep failed and will be tried again", what=what, why=outcome.error, wait_ms=wait_ms)
 
+    def _note_damage(self, path: str, files: Set[int]) -> None:
+        """That file is left out for long; or all that the job was about, if it is none of those."""
+        log = self._log
+        file_id = file_id_of(path)
+        bad = [places for places in (*log.sealed, *log.retired) if places.file_id == file_id]
+        if path.endswith(PLACES_SUFFIX) and file_id not in self._damage.file_ids:
+            for sidecar in bad:
+                if isinstance(sidecar, Sidecar):
+                    sidecar.damaged = True  # to be made again; its file is sound, as far as is known
+                    return
+        is_retired = any(places.file_id == file_id for places in log.retired)
+        self._damage.note({file_id} if file_id in files or is_retired else files, self._now_ms)
+
 
 def _failed(error: Exception) -> Failed:
-    return Failed(f"{type(error).__name__}: {error}", corrupt=isinstance(error, CorruptFile))
+    path = error.path if isinstance(error, CorruptFile) else ""
+    return Failed(f"{type(error).__name__}: {error}", corrupt=bool(path), path=path)

@@ -1,0 +1,66 @@
+"""Files in which damage was found: merges leave them out, and go on with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Set
+
+from mainstem.kernel.log.places import Places
+from mainstem.kernel.log.sidecar import Sidecar
+
+
+class Damage:
+    """What is known of it, by file id; after a long while a file is tried again."""
+
+    def __init__(self, wait_ms: int) -> None:
+        self._wait_ms = wait_ms
+        self._until_ms: dict[int, int] = {}
+
+    def note(self, file_ids: Iterable[int], now_ms: int) -> None:
+        self._until_ms.update(dict.fromkeys(file_ids, now_ms + self._wait_ms))
+
+    def forget(self, now_ms: int, known: Set[int]) -> None:
+        """Of files that are gone, and what is due to be tried again."""
+        left = self._until_ms.items()
+        self._until_ms = {id_: until_ms for id_, until_ms in left if now_ms < until_ms and id_ in known}
+
+    @property
+    def file_ids(self) -> Set[int]:
+        return self._until_ms.keys()
+
+
+def bad_index(tables: Iterable[Places], but: Set[int]) -> Sidecar | None:
+    """A sidecar of which a part could not be read: it can be made again from its file."""
+    found = (places for places in tables if isinstance(places, Sidecar) and places.damaged)
+    return next((sidecar for sidecar in found if sidecar.file_id not in but), None)
+
+
+def stay_behind(
+    finished: Iterable[Places], damaged: Set[int], floor: Callable[[int], int | None], slice_steps: int
+) -> Generator[None, None, Set[int]]:
+    """Of finished journal files, oldest first, those that cannot be merged for now.
+
+    What is merged stands before all that is not. So behind a file that stays, whatever holds more of one of
+    its partitions has to stay, too; what is deleted of it does not count, since no merge takes that along.
+    """
+    stay: set[int] = set()
+    held: set[int] = set()
+    for places in finished:
+        partitions = places.partitions()
+        if places.file_id not in damaged:
+            if not held:
+                continue
+            for step, partition in enumerate(partitions, 1):
+                if partition in held and _lives(places, partition, floor(partition)):
+                    break
+                if step % slice_steps == 0:
+                    yield
+            else:
+                continue
+        stay.add(places.file_id)
+        held.update(partitions)
+    return stay
+
+
+def _lives(places: Places, partition: int, floor: int | None) -> bool:
+    span = places.span(partition)
+    return floor is not None and span is not None and span.last_offset >= floor

@@ -1,0 +1,261 @@
+"""Damage in one file: that file is left out, everything else goes on, and an index is made again."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from merge_house import EAGER, House
+
+from mainstem.kernel.log.damage import stay_behind
+from mainstem.kernel.log.jobs import Failed, MergeJob
+from mainstem.kernel.log.manifest import Manifest, RunEntry
+from mainstem.kernel.log.places import PlaceTable
+from mainstem.kernel.log.plan import UpkeepOptions, keyed_choice, tier_choice
+from mainstem.kernel.log.sidecar import Sidecar
+from mainstem.model.errors import CorruptFile, StorageFailed
+from mainstem.testing.memory_disk import MemoryDisk
+
+SEALED_HERE = UpkeepOptions(level0_files=2, merge_after_ms=0, survey_every_ms=1 << 60)
+FAR_AWAY = UpkeepOptions(level0_files=100, merge_after_ms=1 << 60, survey_every_ms=1 << 60)
+
+
+def house_on(disk: MemoryDisk, options: UpkeepOptions = SEALED_HERE) -> House:
+    return House("/data", options, disk=disk)
+
+
+def flip(disk: MemoryDisk, path: str, at: int) -> None:
+    disk.change(path, lambda data: data.__setitem__(at, data[at] ^ 1))
+
+
+def damage(disk: MemoryDisk, body: tuple[int, int]) -> None:
+    flip(disk, f"/data/files/{body[0]:010d}.journal", body[1] + 100)
+
+
+def until_quiet(house: House) -> list[object]:
+    """What became of the jobs that upkeep still has, given some minutes."""
+    house.runner.outcomes.clear()
+    for _ in range(20):
+        house.now_ms += 10_000
+        house.work()
+    return house.runner.outcomes
+
+
+def finished_with(house: House, *partitions: int) -> tuple[int, int]:
+    """A finished file that holds these; where the body of the last lies."""
+    for partition in partitions:
+        body = house.append(partition, 2)
+    house.settle()
+    return body
+
+
+def journals(house: House) -> list[int]:
+    return [entry.file_id for entry in house.log.files.manifest.journals if entry.size]
+
+
+def test_a_damaged_file_and_what_must_not_overtake_it_stay_and_the_rest_is_merged():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    before = finished_with(house, 1, 2)
+    bad = finished_with(house, 2)
+    behind = finished_with(house, 2, 3)
+    free = finished_with(house, 4)
+    house.trim(999, house.ends[999])
+    house.plan()
+    damage(disk, bad)
+    house.options = SEALED_HERE
+    house.open()
+    outcomes = until_quiet(house)
+    assert sum(isinstance(one, Failed) for one in outcomes) == 1
+    assert journals(house) == [bad[0], behind[0]]
+    assert before[0] < bad[0] < behind[0] < free[0]
+    with pytest.raises(CorruptFile):
+        house.check()
+    house.reopen()
+    del house.model[2]
+    house.check()
+
+
+def test_what_is_deleted_behind_a_damaged_file_goes():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    bad = finished_with(house, 1)
+    for _ in range(3):
+        finished_with(house, 1)
+    house.plan()
+    damage(disk, bad)
+    house.options = SEALED_HERE
+    house.open()
+    until_quiet(house)
+    assert len(journals(house)) == 4
+    house.trim(1, house.ends[1])
+    house.trim(999, house.ends[999])
+    house.now_ms += SEALED_HERE.damage_wait_ms
+    until_quiet(house)
+    assert journals(house) == []
+
+
+def test_a_file_is_tried_again_after_a_long_while():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    bad = finished_with(house, 1)
+    house.plan()
+    damage(disk, bad)
+    house.options = SEALED_HERE
+    house.open()
+    until_quiet(house)
+    assert until_quiet(house) == []
+    damage(disk, bad)  # as it was
+    house.now_ms += SEALED_HERE.damage_wait_ms
+    until_quiet(house)
+    assert journals(house) == []
+    house.check()
+
+
+def test_a_file_that_cannot_be_sealed_keeps_no_other_from_it():
+    house = house_on(disk := MemoryDisk("/data"), EAGER)
+    bad = finished_with(house, 1)
+    damage(disk, bad)
+    body = finished_with(house, 2)
+    until_quiet(house)
+    indexes = {places.file_id: type(places) for places in house.log.sealed}
+    assert indexes[bad[0]] is PlaceTable
+    assert indexes[body[0]] is Sidecar
+
+
+def test_partitions_are_held_up_by_what_lives_and_the_owner_gets_turns_meanwhile():
+    tables = [PlaceTable(file_id) for file_id in (1, 2, 3, 4)]
+    for table, partitions in zip(tables, ([1, 2], [2, 3], [3], [5, 6]), strict=True):
+        for partition in partitions:
+            table.add(partition, table.file_id * 1000, table.file_id * 1000 + 999, 0, 10, 0)
+
+    def stay(floors: dict[int, int | None]) -> tuple[set[int], int]:
+        slices = stay_behind(tables, {1}, lambda partition: floors.get(partition, 0), 1)
+        turns = 0
+        while True:
+            try:
+                next(slices)
+            except StopIteration as end:
+                return set(end.value), turns
+            turns += 1
+
+    assert stay({}) == ({1, 2, 3}, 2)
+    assert stay({2: 2999})[0] == {1, 2, 3}  # one record lives
+    assert stay({2: 3000})[0] == {1}
+    assert stay({2: None})[0] == {1}
+
+
+def groups(*bad: int, keyed: bool = False, levels: tuple[int, ...] = (1,) * 6) -> tuple[Manifest, dict]:
+    runs = tuple(RunEntry(i, 100, level, i, keyed) for i, level in enumerate(levels, 1))
+    return Manifest("id", 100, runs=runs), {run.file_id: None for run in runs if run.file_id not in bad}
+
+
+def chosen(choice) -> list[int]:
+    return [] if choice is None else [one.file_id for one in choice.inputs]
+
+
+def test_tiers_are_merged_on_either_side_of_a_damaged_group_and_not_across():
+    options = UpkeepOptions(fan_in=4)
+    assert chosen(tier_choice(*groups(), options)) == [1, 2, 3, 4, 5, 6]
+    assert chosen(tier_choice(*groups(3), options)) == [1, 2]
+    assert chosen(tier_choice(*groups(1), options)) == [2, 3, 4, 5, 6]
+    assert chosen(tier_choice(*groups(2, 5), options)) == [3, 4]
+    assert chosen(tier_choice(*groups(1, 3, 5), options)) == []
+
+
+def test_compaction_goes_on_behind_a_damaged_group():
+    levels = (2, 2, 1, 1)
+    assert chosen(keyed_choice(*groups(keyed=True, levels=levels), UpkeepOptions())) == [1, 2, 3, 4]
+    assert chosen(keyed_choice(*groups(1, keyed=True, levels=levels), UpkeepOptions())) == [2, 3, 4]
+    assert chosen(keyed_choice(*groups(4, keyed=True, levels=levels), UpkeepOptions(dirty_ratio=0.3))) == [
+        1,
+        2,
+        3,
+    ]
+
+
+def with_bad_block(options: UpkeepOptions) -> tuple[House, Sidecar]:
+    house = house_on(disk := MemoryDisk("/data"), options)
+    finished_with(house, 1, 2, 1)
+    house.plan()
+    (sidecar,) = [places for places in house.log.sealed if isinstance(places, Sidecar)]
+    flip(disk, sidecar.path, sidecar._rows_at + 50)
+    return house, sidecar
+
+
+def test_an_index_that_a_reader_finds_damaged_is_made_again():
+    house, _ = with_bad_block(FAR_AWAY)
+    house.open()
+    with pytest.raises(CorruptFile):
+        house.check()
+    house.work()
+    house.check()
+    house.reopen()
+    house.check()
+
+
+def test_an_index_that_a_merge_finds_damaged_is_made_again_and_its_file_merged():
+    house, bad = with_bad_block(FAR_AWAY)
+    house.options = SEALED_HERE
+    house.open()
+    until_quiet(house)
+    assert bad.file_id not in journals(house)
+    house.check()
+
+
+def test_the_index_of_a_retired_file_is_made_again_and_does_not_become_one_in_use():
+    house = house_on(disk := MemoryDisk("/data"), UpkeepOptions(merge_after_ms=0, survey_every_ms=1 << 60))
+    body = finished_with(house, 1, 2)
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    house.link(3, body)
+    house.runner.work()
+    (retired,) = house.log.retired
+    flip(disk, retired.path, 100)
+    house.settle()
+    until_quiet(house)
+    assert house.log.retired == ()
+    assert body[0] not in {places.file_id for places in house.log.sealed}
+    house.check()
+
+
+def test_damage_in_a_retired_file_keeps_that_file_and_does_not_stop_merges():
+    house = house_on(disk := MemoryDisk("/data"), UpkeepOptions(merge_after_ms=0, survey_every_ms=1 << 60))
+    body = finished_with(house, 1, 2)
+    while not isinstance(house.plan(), MergeJob):
+        house.runner.work()
+    house.link(3, body)
+    house.runner.work()
+    damage(disk, body)
+    house.settle()
+    until_quiet(house)
+    assert [places.file_id for places in house.log.retired] == [body[0]]
+    assert journals(house) == []
+    damage(disk, body)  # as it was
+    house.check()
+    house.reopen()
+    house.check()
+
+
+def test_an_index_that_cannot_be_synced_ends_the_process_and_one_without_space_waits():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    finished_with(house, 1)
+
+    def fail_with(code: int) -> None:
+        def fault(verb: str, path: str) -> None:
+            if verb == "fsync" and ".places" in path:
+                raise OSError(code, "injected")
+
+        disk.fault = fault
+
+    fail_with(errno.ENOSPC)
+    house.plan()
+    fail_with(errno.EIO)
+    house.now_ms += FAR_AWAY.max_retry_ms
+    with pytest.raises(StorageFailed, match="index of file"):
+        house.plan()
+
+
+def test_a_clock_that_is_set_back_does_not_stop_merges():
+    house = house_on(MemoryDisk("/data"), UpkeepOptions(merge_after_ms=1000, sealed_here_rows=0))
+    house.facts.wall_ms = lambda: 7
+    finished_with(house, 1)
+    until_quiet(house)
+    assert journals(house) == []
