@@ -41,6 +41,24 @@ def test_a_topic_keeps_its_batches_compressed_as_it_says(address, topic, group, 
     assert codecs(address, topic) == {CODECS[config]}
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_that_grow_large_are_taken_in_order_and_once(address, topic, group, codec):
+    """More than the broker looks into at once; small ones follow each of them."""
+    make_topic(address, topic)
+    options = {"compression.type": codec, "enable.idempotence": True, "message.max.bytes": 8_000_000}
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 0, **options})
+    sent = []
+    for number in range(12):
+        sent.append(f"{number} " + "grows " * (600_000 if number % 3 == 0 else 1))
+        producer.produce(topic, sent[-1])
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    assert [message.value().decode() for message in take([consumer], len(sent))] == sent
+    consumer.close()
+
+
 def codecs(address, topic):
     place = TopicPartition(topic, 0)
     with Client(ClientSettings(parse_bootstrap(address))) as client:

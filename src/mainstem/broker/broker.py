@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from mainstem.broker.access.book import AccessBook, AccessDelta
 from mainstem.broker.access.security import Security
 from mainstem.broker.groups import GroupCoordinator
+from mainstem.broker.looking import Looker
 from mainstem.broker.options import BrokerOptions
 from mainstem.broker.partition import Partition, Topic, raise_watermarks
 from mainstem.broker.policy import Policies, check_config
@@ -112,6 +113,7 @@ class Broker:
             Section.DELAYS: part(self.queues.delay_book, DelayDelta),
             Section.SHARES: part(self.share_book, ShareDelta),
         }
+        self.looker = Looker()
         self.meters = Meters()
         self._lock: object = None
         # Producers met in replay count as active now: a batch's own timestamp may be years old, and who is
@@ -180,6 +182,7 @@ class Broker:
             if partition.reserved > partition.next_offset:
                 self._reserve_offsets(partition.id, partition.next_offset, lambda _: None)
         await self.store.close()
+        self.looker.close()
         self._lock = None
 
     def _new_log_id(self) -> str:

@@ -15,4 +15,4 @@ cdef class Publisher:
         now_ms="long long", base="long long", last="long long", append_time="long long", early=bint,
         copied=bint,
     )
-    cpdef tuple publish(self, Partition partition, object batch, object done, object join_transaction=*)
+    cpdef tuple publish(self, Partition partition, object batch, object done, object join_transaction=*, object looked=*)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mainstem.broker.looking import Looked, glance, must_be_repacked, repacked
 from mainstem.broker.partition import Partition
 from mainstem.broker.policy import TopicPolicy
 from mainstem.broker.store import Section
@@ -23,9 +24,9 @@ from mainstem.model.batch import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from mainstem.model.errors import BatchTooLarge, InvalidTimestamp, InvalidTransactionState, NotSupported
+from mainstem.model.errors import InvalidTimestamp, InvalidTransactionState, NotSupported
 from mainstem.model.ports import Clock
-from mainstem.model.records import check_records, recompressed
+from mainstem.model.records import check_records
 
 Done = Callable[[Any], None]
 # Asked before the first transactional batch of a producer in a partition; may journal deltas, or refuse.
@@ -55,17 +56,22 @@ class Publisher:
         batch: memoryview,
         done: Done | None,
         join_transaction: JoinTransaction | None = None,
+        looked: Looked | None = None,
     ) -> tuple[int, int, bool]:
         """Base offset, append time (-1 where the producer's time counts), and whether the batch was copied;
         `done` follows once it is on disk.
 
         The batch is changed in place (offset, epoch, append time). Unless it was copied, it must then stay as
-        it is until `done`.
+        it is until `done`. Raises HeavyBatch unless it was `looked` at already where that takes long.
         """
         policy = partition.topic.policy
+        if looked is not None and looked.policy is not policy:
+            looked = None  # its topic was changed meanwhile
+        if looked is not None:
+            batch = looked.batch
         fields = checked_fields(batch, policy.max_message_bytes)
         _, _, _, _, _, _, _, _, said_ms, producer_id, _, _, count = fields
-        max_timestamp_ms = check_records(batch, need_keys=policy.compact)
+        max_timestamp_ms = glance(policy, batch) if looked is None else looked.max_timestamp_ms
         if max_timestamp_ms != said_ms:
             stamp_max_timestamp(batch, max_timestamp_ms)
             fields = read_fields(batch)
@@ -185,9 +191,7 @@ def _as_wanted(policy: TopicPolicy, batch: memoryview, header: BatchHeader, now_
         or (policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms)
     ):
         raise _wrong_time(header.max_timestamp_ms, now_ms)
-    if policy.codec is not None and header.codec != policy.codec:
-        return _recompressed(batch, policy.codec, policy.max_message_bytes)
-    return batch
+    return repacked(policy, batch) if must_be_repacked(policy, batch) else batch
 
 
 def _wrong_time(timestamp_ms: int, now_ms: int) -> InvalidTimestamp:
@@ -195,13 +199,3 @@ def _wrong_time(timestamp_ms: int, now_ms: int) -> InvalidTimestamp:
         f"timestamp {timestamp_ms} is too far from the broker's {now_ms}; see "
         "message.timestamp.after.max.ms and message.timestamp.before.max.ms"
     )
-
-
-def _recompressed(batch: memoryview, codec: int, max_bytes: int) -> memoryview:
-    """Another buffer: the one that came stays as it is."""
-    made = recompressed(batch, codec)
-    if len(made) > max_bytes:
-        raise BatchTooLarge(
-            f"a batch of {len(made)} bytes, compressed anew, is above the limit of {max_bytes}"
-        )
-    return memoryview(made)

@@ -25,7 +25,7 @@ import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 
 from mainstem.model.batch import GZIP, LZ4, NO_CODEC, SNAPPY, ZSTD
-from mainstem.model.errors import CorruptBatch, UnsupportedCompression
+from mainstem.model.errors import CorruptBatch, GrowsTooLarge, UnsupportedCompression
 
 Data = bytes | bytearray | memoryview
 
@@ -50,15 +50,15 @@ def compress(codec: int, data: Data) -> bytes:
 
 
 def decompress(codec: int, data: Data, max_bytes: int) -> bytes:
-    """The plain bytes, at most `max_bytes` of them; CorruptBatch when there are more or `data` is damaged."""
+    """The plain bytes. GrowsTooLarge if they are more than `max_bytes`, CorruptBatch if `data` is damaged."""
     unpack = _DECOMPRESS.get(codec)
     if unpack is None:
         raise UnsupportedCompression(f"there is no compression codec {codec}")
     return unpack(data, max_bytes)
 
 
-def _too_much(codec: int, max_bytes: int) -> CorruptBatch:
-    return CorruptBatch(f"{CODEC_NAMES[codec]} data grows beyond the limit of {max_bytes} bytes")
+def _too_much(codec: int, max_bytes: int) -> GrowsTooLarge:
+    return GrowsTooLarge(f"{CODEC_NAMES[codec]} data grows beyond the limit of {max_bytes} bytes")
 
 
 def _damaged(codec: int, why: object) -> CorruptBatch:
@@ -165,8 +165,11 @@ def _unzstd(data: Data, max_bytes: int) -> bytes:
             raise _too_much(ZSTD, max_bytes)
         return _zstd_decompressor().decompress(data, max_bytes, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        why = error if size >= 0 else f"it is cut or grows beyond the limit of {max_bytes} bytes ({error})"
-        raise _damaged(ZSTD, why) from None
+        if size >= 0:
+            raise _damaged(ZSTD, error) from None
+        raise GrowsTooLarge(
+            f"zstd data is cut or grows beyond the limit of {max_bytes} bytes ({error})"
+        ) from None
 
 
 def _zstd_decompressor() -> zstandard.ZstdDecompressor:

@@ -143,6 +143,10 @@ class PolicyViolation(MainstemError): ...
 class CorruptBatch(MainstemError): ...
 
 
+class GrowsTooLarge(CorruptBatch):
+    """Decompressed, it is more than was allowed."""
+
+
 class BatchTooLarge(MainstemError): ...
 
 

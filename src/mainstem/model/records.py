@@ -29,7 +29,7 @@ from mainstem.model.batch import (
     seal,
 )
 from mainstem.model.compression import Data, compress, decompress
-from mainstem.model.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
+from mainstem.model.errors import CorruptBatch, GrowsTooLarge, InvalidRecord, InvalidTimestamp
 from mainstem.model.record import Headers, Record
 from mainstem.model.record_loop import MIN_RECORD_BYTES, Span
 
@@ -98,7 +98,7 @@ def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys:
     timestamp of its records, which need not be what its header says.
 
     Offsets must count up from 0 without gaps, and with `need_keys` (a compacted topic) every record must
-    have a key.
+    have a key. Where a caller allows less than others may, GrowsTooLarge says that there is more to look at.
     """
     header = read_header(batch)
     count, base_ms = header.record_count, header.base_timestamp_ms
@@ -110,6 +110,8 @@ def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys:
             data, start = decompress(header.codec, memoryview(batch)[BATCH_OVERHEAD:], max_bytes), 0
         max_delta, keyless = record_check.check(data, start, count)
     except CorruptBatch as error:
+        if isinstance(error, GrowsTooLarge) and max_bytes < MAX_RECORDS_BYTES:
+            raise  # the caller's own limit
         # The crc matched: it was made like that, and will not be better when it is sent again.
         raise InvalidRecord(str(error)) from None
     if keyless and need_keys:

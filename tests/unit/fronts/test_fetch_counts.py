@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from test_review_fronts import (
+from connection_kit import (
     FETCH_VERSION,
     Wire,
     connect,

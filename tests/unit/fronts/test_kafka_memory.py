@@ -7,7 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from test_review_fronts import LOG, Wire, connect, receive
+from connection_kit import LOG, Wire, connect, receive
 
 from mainstem.broker.access import OpenAccess
 from mainstem.broker.broker import Broker

@@ -20,7 +20,7 @@ from mainstem.model.batch import (
     stamp_max_timestamp,
 )
 from mainstem.model.compression import compress
-from mainstem.model.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
+from mainstem.model.errors import CorruptBatch, GrowsTooLarge, InvalidRecord, InvalidTimestamp
 from mainstem.model.records import (
     Record,
     check_records,
@@ -173,7 +173,7 @@ def test_a_batch_that_grows_beyond_the_limit_is_refused_unless_it_came_that_larg
     if codec == NO_CODEC:
         assert check_records(batch, 90_000) == 7
     else:
-        with pytest.raises(InvalidRecord, match="limit of 90000"):
+        with pytest.raises(GrowsTooLarge, match="limit of 90000"):
             check_records(batch, 90_000)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mainstem.broker.looking import look
 from mainstem.broker.partition import Partition
 from mainstem.fronts.amqp.handlers.kind import stream_of
 from mainstem.model.batch import BATCH_OVERHEAD
@@ -36,7 +37,9 @@ def publish_to_topic(channel: Channel, run: Publishes, first: int, stop: int) ->
     now_ms = session.broker.clock.now_ms()
     for batch in _batches(partition, run, first, stop, now_ms):
         if channel.transaction is None:
-            session.broker.publisher.publish(partition, memoryview(batch), None)
+            view = memoryview(batch)
+            looked = look(partition.topic.policy, view)  # at once, however it is to be compressed
+            session.broker.publisher.publish(partition, view, None, None, looked)
         else:
             channel.transaction.append(partition, memoryview(batch))
     return True

@@ -8,13 +8,13 @@ cdef class Connection:
     cdef public object session, opened_at, last_active, lively_at, peer
     cdef object _server, _dispatcher, _transport, _answers, _when_ready, _sending_since
     cdef Inbox _inbox
-    cdef bint _paused_reading, _paused_writing, _closed, _draining, _send_planned, _taking
+    cdef bint _paused_reading, _paused_writing, _closed, _draining, _send_planned, _work_planned, _taking
     cdef int _plain_socket
     cdef Py_ssize_t _reserved, _in_flight_bytes, _repeated, _unsent, _received
 
     cpdef object get_buffer(self, Py_ssize_t sizehint)
     cpdef object buffer_updated(self, Py_ssize_t nbytes)
-    @cython.locals(inbox=Inbox, planned_before=bint, repeats=Repeats)
+    @cython.locals(inbox=Inbox, planned_before=bint, repeats=Repeats, until=double)
     cpdef object _work(self)
     @cython.locals(last=Answer)
     cdef bint _may_take(self) except -1

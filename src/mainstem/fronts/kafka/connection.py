@@ -43,6 +43,8 @@ MAX_IN_FLIGHT_BYTES = 16 << 20
 COUNTED_FRAME = 64 << 10
 # Who sends less in a second needs no large buffer, and does not keep others waiting for the budget.
 LIVELY_BYTES = 16 << 10
+# One connection's requests are taken for so long, then it is the others' turn.
+TURN_S = 0.005
 # Bytes of later requests that may wait in memory while an earlier one is being answered.
 MAX_WAITING_BYTES = 64 << 10
 
@@ -79,6 +81,7 @@ class Connection:
         self._closed = False
         self._draining = False
         self._send_planned = False
+        self._work_planned = False
         self._taking = False  # requests; what becomes ready meanwhile is sent after it
         self._in_flight_bytes = 0  # of the requests that the answers in line belong to
         self._repeated = 0  # requests that were taken as such and are not counted yet
@@ -153,6 +156,7 @@ class Connection:
         """Take as many requests as may be under way; then decide whether to go on reading."""
         inbox = self._inbox
         planned_before = self._send_planned
+        until = self._server.now() + TURN_S
         repeats = self.session.repeats
         if repeats is not None:
             repeats.refresh()
@@ -160,6 +164,9 @@ class Connection:
         try:
             while not self._closed and self._may_take() and inbox.take_frame():
                 self._take(inbox.slab, inbox.frame_start, inbox.frame_end)
+                if self._server.now() >= until:
+                    self._work_later()
+                    break
         except MainstemError as error:
             self.fail(str(error))
             return
@@ -174,8 +181,17 @@ class Connection:
                 self._repeated = 0
         if self._send_planned and not planned_before and self._send() and self._inbox.buffered:
             # One answer that was ready at once is sent at once. Then it is the others' turn.
-            self._server.soon(self._work)
+            self._work_later()
         self._adjust_reading()
+
+    def _work_later(self) -> None:
+        if not self._work_planned:
+            self._work_planned = True
+            self._server.soon(self._work_again)
+
+    def _work_again(self) -> None:
+        self._work_planned = False
+        self._work()
 
     def _may_take(self) -> bool:
         answers = self._answers

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
+from mainstem.broker.looking import HeavyBatch
 from mainstem.broker.partition import Partition
 from mainstem.broker.publisher import Publisher
 from mainstem.fronts.kafka.answer import Answer
@@ -205,7 +206,7 @@ class Repeats:
             base, append_time, copied = self._publisher.publish(
                 route.partition, slab.view[at:end], answer.done
             )
-        except MainstemError:
+        except (MainstemError, HeavyBatch):
             return None  # nothing was published: the long way finds the same, and how to say it
         answer.copied = copied
         answer.placed(base, append_time)

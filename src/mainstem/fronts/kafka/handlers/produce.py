@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mainstem.broker.broker import Broker
+from mainstem.broker.looking import HeavyBatch, Looked
 from mainstem.broker.partition import Partition
 from mainstem.broker.publisher import JoinTransaction
 from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.repeated import Repeats
 from mainstem.fronts.kafka.session import Session
+from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import (
     CorruptBatch,
     InvalidRecord,
@@ -23,15 +26,20 @@ from mainstem.model.errors import (
     UnsupportedBatchFormat,
     UnsupportedCompression,
 )
+from mainstem.model.logs import get_log
 from mainstem.wire.kafka.frames import RequestHeader
 from mainstem.wire.kafka.hot import (
     ProducePartition,
+    ProduceQuery,
     ProduceResult,
+    ProduceTopic,
     Refusal,
     Topic,
     encode_produce_response,
     parse_produce,
 )
+
+events = get_log(__name__)
 
 # Transactions of version 2: the first batch adds its partition.
 _VERSION_2_SINCE = 12
@@ -45,6 +53,9 @@ _ZSTD_SINCE = 7
 _CODEC_AT, _CODEC_BITS, _ZSTD = 22, 0b111, 4
 # What no sound client sends: the operator hears of it too.
 _UNSOUND = (CorruptBatch, InvalidRecord, UnsupportedBatchFormat, UnsupportedCompression)
+
+# Topic, its results so far, partition, whether it is named twice, records.
+_Batch = tuple[Topic, list[ProduceResult], int, bool, memoryview | None]
 
 
 class Produced:
@@ -81,48 +92,125 @@ def produce(
     session: Session, header: RequestHeader, frame: memoryview, position: int, answer: Answer
 ) -> Answer | None:
     version = header.api_version
-    transactional_id, acks, _, topics = parse_produce(frame, position, version)
-    broker = session.listener.broker
-    request = Produced(answer, header.correlation_id, version, silent=acks == 0)
-    join = _join(broker, transactional_id, version) if transactional_id is not None else None
-    refused: MainstemError | None = None
-    if acks not in (-1, 0, 1):
-        refused = InvalidRequiredAcks(f"acks {acks}; use 0, 1 or -1")
-    elif transactional_id is not None and not session.allows("write", "transactional_id", transactional_id):
-        refused = NotAuthorized(session.principal, "write", "transactional_id", transactional_id)
-    failed = False
-    for topic, partitions in topics:
-        results = request.start_topic(topic)
-        repeated = _repeated(partitions) if len(partitions) > 1 else NONE_REPEATED
-        for index, records in partitions:
-            request.waiting += 1
-            try:
-                if refused is not None:
-                    raise refused
-                if index in repeated:
-                    raise InvalidRequest(f"partition {index} is named twice in one request")
-                partition = _partition(session, broker, topic, index)
-                if records is None:
-                    raise InvalidRecord(f"no records for partition {index}")
-                if version < _ZSTD_SINCE and _is_zstd(records):
-                    raise UnsupportedCompression(f"zstd in Produce version {version}")
-                base, append_time, _ = broker.publisher.publish(partition, records, request.done, join)
-                results.append((index, 0, base, append_time, partition.log_start, None))
-            except MainstemError as error:
-                failed = True
-                results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, _why(error)))
-                if isinstance(error, _UNSOUND):
-                    _complain(session, topic, index, error)
-                request.done(None)
-    if acks == 0 and failed:
-        # The only way to tell a client that wants no answers.
-        raise InvalidRequest("a batch sent with acks=0 was refused")
+    query = parse_produce(frame, position, version)
+    producing = Producing(session, header, query, answer)
+    if not producing.go_on():
+        answer.may_be_followed = False  # nothing of this connection may overtake it
+        return answer
+    transactional_id, acks, _, topics = query
     # Repeated requests are not looked into, so not those whose batches must be.
     plain = acks != 0 and transactional_id is None and version >= _ZSTD_SINCE
-    if plain and not failed and len(topics) == 1:
+    if plain and not producing.failed and len(topics) == 1:
         _remember(session, version, frame, *topics[0])
-    request.done(None)
     return answer
+
+
+class Producing:
+    """A request on its way into the log, batch by batch, in turns.
+
+    Usually one turn does it. It ends early when its time is up, so that others have theirs, and at a batch
+    that it takes long to look into: that is done in a thread, and the next turn begins with what came of it.
+    """
+
+    def __init__(self, session: Session, header: RequestHeader, query: ProduceQuery, answer: Answer) -> None:
+        transactional_id, acks, _, topics = query
+        self._session = session
+        self._broker = session.broker
+        self._version = header.api_version
+        self._silent = acks == 0
+        self._answer = answer
+        self._request = Produced(answer, header.correlation_id, self._version, self._silent)
+        self._join: JoinTransaction | None = None
+        self._refused: MainstemError | None = None
+        if acks not in (-1, 0, 1):
+            self._refused = InvalidRequiredAcks(f"acks {acks}; use 0, 1 or -1")
+        if transactional_id is not None:
+            self._join = _join(self._broker, transactional_id, self._version)
+            if not session.allows("write", "transactional_id", transactional_id):
+                self._refused = NotAuthorized(
+                    session.principal, "write", "transactional_id", transactional_id
+                )
+        self._left = self._batches(topics)
+        self.failed = False
+
+    def _batches(self, topics: Sequence[ProduceTopic]) -> Iterator[_Batch]:
+        for topic, partitions in topics:
+            results = self._request.start_topic(topic)
+            repeated = _repeated(partitions) if len(partitions) > 1 else NONE_REPEATED
+            for index, records in partitions:
+                self._request.waiting += 1
+                yield topic, results, index, index in repeated, records
+
+    def go_on(self) -> bool:
+        """Whether that was all: the answer follows once it is on disk. If not, another turn comes by itself.
+
+        Raises to close the connection.
+        """
+        slices = Slices()
+        for batch in self._left:
+            if slices.used_up():
+                asyncio.get_running_loop().call_soon(self._next_turn, batch, None)
+                return False
+            if not self._take(batch, None):
+                return False
+        if self._silent and self.failed:
+            # The only way to tell a client that wants no answers.
+            raise InvalidRequest("a batch sent with acks=0 was refused")
+        self._request.done(None)
+        return True
+
+    def _take(self, batch: _Batch, looked: Looked | MainstemError | None) -> bool:
+        """False: it is being looked at, and is taken when that is done."""
+        topic, results, index, is_repeated, records = batch
+        request = self._request
+        try:
+            if self._refused is not None:
+                raise self._refused
+            if isinstance(looked, MainstemError):
+                raise looked
+            if is_repeated:
+                raise InvalidRequest(f"partition {index} is named twice in one request")
+            partition = _partition(self._session, self._broker, topic, index)
+            if records is None:
+                raise InvalidRecord(f"no records for partition {index}")
+            if self._version < _ZSTD_SINCE and _is_zstd(records):
+                raise UnsupportedCompression(f"zstd in Produce version {self._version}")
+            try:
+                base, append_time, _ = self._broker.publisher.publish(
+                    partition, records, request.done, self._join, looked
+                )
+            except HeavyBatch:
+                self._look(partition, batch, records)
+                return False
+            results.append((index, 0, base, append_time, partition.log_start, None))
+        except MainstemError as error:
+            self.failed = True
+            results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, _why(error)))
+            if isinstance(error, _UNSOUND):
+                _complain(self._session, topic, index, error)
+            request.done(None)
+        return True
+
+    def _look(self, partition: Partition, batch: _Batch, records: memoryview) -> None:
+        def then(found: Looked | Exception) -> None:
+            if not self._answer.cancelled:
+                self._answer.on_cancel = None
+                self._next_turn(batch, found)
+
+        waiting = self._broker.looker.look(partition.topic.policy, records, then)
+        self._answer.on_cancel = waiting.give_up
+
+    def _next_turn(self, batch: _Batch, looked: Looked | Exception | None) -> None:
+        try:
+            if isinstance(looked, Exception) and not isinstance(looked, MainstemError):
+                raise looked
+            if self._take(batch, looked):
+                self.go_on()
+        except MainstemError as error:
+            self._answer.fail(str(error))
+        except Exception as error:  # a bug: this connection ends, the broker goes on
+            events.error("a request failed", peer=self._session.peer, api="Produce", error=error)
+            self._answer.fail("Produce: internal error")
 
 
 def _remember(
