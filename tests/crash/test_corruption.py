@@ -24,6 +24,7 @@ from mainstem.kernel.log.manifest import (
 )
 from mainstem.kernel.log.merge import merge
 from mainstem.kernel.log.seal import seal_file
+from mainstem.model.batch import read_header
 from mainstem.model.errors import CorruptFile, FormatTooNew
 from mainstem.testing.log_by_hand import LogByHand
 from mainstem.testing.log_model import EVERYTHING, LogModel, ModelledLog
@@ -112,11 +113,18 @@ Contents = tuple[int, dict[int, list[bytes]]]
 def contents(disk: MemoryDisk, model: LogModel) -> Contents:
     """How much of the model a log on this disk holds, and what its partitions read as."""
     hand = opened(disk)
-    reads = {
-        partition: [bytes(batch) for batch in hand.log.read(partition, 0, EVERYTHING, EVERYTHING, wait=True)]
-        for partition in range(5)
-    }
+    reads = {partition: read_whole(hand, partition) for partition in range(5)}
     return model.held_by(hand.replayed), {p: batches for p, batches in reads.items() if batches}
+
+
+def read_whole(hand: LogByHand, partition: int) -> list[bytes]:
+    """A read ends before what is damaged; the one that begins there raises."""
+    found: list[bytes] = []
+    offset = 0
+    while more := hand.log.read(partition, offset, EVERYTHING, EVERYTHING, wait=True):
+        found += map(bytes, more)
+        offset = read_header(more[-1]).last_offset + 1
+    return found
 
 
 def all_of(model: LogModel) -> Contents:

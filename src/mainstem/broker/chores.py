@@ -14,7 +14,7 @@ from mainstem.broker.topics import Trimmed
 from mainstem.kernel.log.miller import Miller
 from mainstem.kernel.log.plan import UpkeepOptions
 from mainstem.kernel.log.upkeep import Upkeep
-from mainstem.model.errors import MainstemError
+from mainstem.model.errors import CorruptFile, MainstemError
 from mainstem.model.logs import Seldom, get_log
 
 events = get_log(__name__)
@@ -109,12 +109,16 @@ class Chores:
         self._next_retention_ms = now + self._broker.options.retention_check_ms
         await self.retention()
 
+    def _tell_damage(self, partition: Partition, error: CorruptFile) -> None:
+        topic = partition.topic.name
+        self._seldom.warning("nothing expires", topic=topic, partition=partition.index, why=str(error))
+
     async def retention(self) -> int:
         """Trim what has expired; how many partitions were trimmed."""
         broker = self._broker
         partitions = list(broker.topics.partitions.values())
         found: list[tuple[Partition, int]] = await broker.store.in_reader(
-            due_starts, broker.store.log, partitions, self._clock.now_ms()
+            due_starts, broker.store.log, partitions, self._clock.now_ms(), self._tell_damage
         )
         wanted = [(partition, allowed_start(partition, start)) for partition, start in found]
         due = [Trimmed(partition.id, start) for partition, start in wanted if start > partition.log_start]

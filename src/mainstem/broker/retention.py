@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
 from mainstem.model.batch import read_header
+from mainstem.model.errors import CorruptFile
+
+READ_BYTES = 1 << 20
+OnDamage = Callable[[Partition, CorruptFile], None]
 
 
-def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[tuple[Partition, int]]:
+def due_starts(
+    log: Log, partitions: Iterable[Partition], now_ms: int, on_damage: OnDamage
+) -> list[tuple[Partition, int]]:
     """Partitions that hold more than their topic keeps, and where each should start; see `allowed_start`.
 
     Reads indexes, sometimes batches, from disk: for a reader thread. Whole batches go, never a part of one.
@@ -18,7 +24,11 @@ def due_starts(log: Log, partitions: Iterable[Partition], now_ms: int) -> list[t
     for partition in partitions:
         if partition.high_watermark == partition.log_start or not partition.topic.policy.delete:
             continue
-        start = max(_by_age(log, partition, now_ms), _by_size(log, partition))
+        try:
+            start = max(_by_age(log, partition, now_ms), _by_size(log, partition))
+        except CorruptFile as error:
+            on_damage(partition, error)  # of this partition: the others go on
+            continue
         if start > partition.log_start:
             due.append((partition, start))
     return due
@@ -43,10 +53,16 @@ def _by_age(log: Log, partition: Partition, now_ms: int) -> int:
     return high_watermark if place is None else place.base
 
 
-def _first_young(log: Log, partition_id: int, offset: int, young_ms: int, upto: int) -> int:
+def _first_young(log: Log, partition_id: int, start: int, young_ms: int, upto: int) -> int:
     """From the batches themselves. What is passed over is due, so hardly anything is read twice."""
+    offset = start
     while offset < upto:
-        batches = log.read(partition_id, offset, 1 << 20, upto, wait=True)
+        try:
+            batches = log.read(partition_id, offset, READ_BYTES, upto, wait=True)
+        except CorruptFile:
+            if offset > start:
+                break  # what is before the damage is due
+            raise
         if not batches:
             break
         for batch in batches:

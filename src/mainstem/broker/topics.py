@@ -127,6 +127,13 @@ class Topics:
             raise UnknownTopicId(f"there is no topic with id {topic_id.hex()}")
         return topic
 
+    def name_of(self, topic: str | bytes) -> str:
+        """Of a topic that may be named by its id, and deleted: for the log."""
+        if isinstance(topic, str):
+            return topic
+        found = self.by_id.get(topic)
+        return topic.hex() if found is None else found.name
+
     def partition(self, topic: Topic, index: int) -> Partition:
         if not 0 <= index < len(topic.partitions):
             raise UnknownTopic(f"topic {topic.name!r} has no partition {index}")

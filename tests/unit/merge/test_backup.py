@@ -54,6 +54,26 @@ def test_a_backup_recovers_to_what_was_there_when_it_began(house, tmp_path, disk
     reads_as(house, target)
 
 
+def test_a_file_may_be_cut_while_it_is_copied(house, tmp_path, monkeypatch):
+    """It was finished just before the backup began, and the space behind its end is given back meanwhile."""
+    files, late = house.log.files, []
+    cut = files._cut
+    monkeypatch.setattr(files, "_cut", lambda *file: late.append(file))
+    house.roll()
+    house.append(1)
+    assert late
+    backup = Backup(house.log, NoLinks())
+
+    def cut_now(done: int, total: int) -> None:
+        while late:
+            cut(*late.pop())
+
+    backup.run(str(tmp_path / "copy"), cut_now)
+    assert not late
+    assert verify(OsDisk(), str(tmp_path / "copy")).ok
+    reads_as(house, str(tmp_path / "copy"))
+
+
 def test_merges_snapshots_and_rolls_during_a_backup_do_not_disturb_it(house, tmp_path):
     target = str(tmp_path / "copy")
     backup = Backup(house.log, NoLinks())

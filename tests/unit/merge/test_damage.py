@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import random
 
 import pytest
-from merge_house import EAGER, House
+from merge_house import EAGER, House, post
 
 from mainstem.kernel.log.damage import stay_behind
 from mainstem.kernel.log.jobs import Failed, MergeJob
@@ -13,7 +15,9 @@ from mainstem.kernel.log.manifest import Manifest, RunEntry
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import UpkeepOptions, keyed_choice, tier_choice
 from mainstem.kernel.log.sidecar import Sidecar
-from mainstem.model.errors import CorruptFile, StorageFailed
+from mainstem.kernel.log.upkeep import Upkeep
+from mainstem.model.errors import BodyGone, CorruptFile, StorageFailed
+from mainstem.model.meters import Meters
 from mainstem.testing.memory_disk import MemoryDisk
 
 SEALED_HERE = UpkeepOptions(level0_files=2, merge_after_ms=0, survey_every_ms=1 << 60)
@@ -136,10 +140,116 @@ def test_partitions_are_held_up_by_what_lives_and_the_owner_gets_turns_meanwhile
                 return set(end.value), turns
             turns += 1
 
-    assert stay({}) == ({1, 2, 3}, 2)
+    assert stay({}) == ({1, 2, 3}, 13)
     assert stay({2: 2999})[0] == {1, 2, 3}  # one record lives
     assert stay({2: 3000})[0] == {1}
     assert stay({2: None})[0] == {1}
+
+
+def in_order(house: House) -> bool:
+    """Whether what lives of each partition is found in the order of its offsets."""
+    found: dict[int, list[int]] = {}
+    for places in house.log.sealed:
+        for partition in places.partitions():
+            span = places.span(partition)
+            floor = house.facts.floor(partition)
+            if span is not None and floor is not None and span.last_offset >= floor:
+                found.setdefault(partition, []).append(span.first_offset)
+    return all(firsts == sorted(firsts) for firsts in found.values())
+
+
+def test_files_that_stayed_are_merged_later_behind_what_went_before():
+    """What was merged meanwhile lies between them in time, and before them in the manifest."""
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    bad = finished_with(house, 1)
+    finished_with(house, 2)
+    behind = finished_with(house, 1, 2)
+    house.trim(999, house.ends[999])
+    house.plan()
+    damage(disk, bad)
+    house.options = SEALED_HERE
+    house.open()
+    until_quiet(house)
+    assert journals(house) == [bad[0], behind[0]]
+    house.trim(1, 2)  # retention takes what is damaged
+    house.now_ms += SEALED_HERE.damage_wait_ms
+    until_quiet(house)
+    assert journals(house) == []
+    assert in_order(house)
+    house.check()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damage_that_comes_and_goes_changes_no_order_and_no_record(seed):
+    chance = random.Random(seed)
+    options = UpkeepOptions(
+        level0_files=chance.choice([2, 3]), merge_after_ms=0, survey_every_ms=50_000, fan_in=3
+    )
+    house = house_on(disk := MemoryDisk("/data"), options)
+    bodies: list[tuple[int, int]] = []
+    damaged: list[tuple[int, int]] = []
+
+    def mend(body: tuple[int, int]) -> None:
+        if disk.exists(f"/data/files/{body[0]:010d}.journal"):
+            damage(disk, body)
+
+    for _ in range(40):
+        what = chance.random()
+        if what < 0.55:
+            body = finished_with(house, *chance.sample(range(1, 8), chance.choice([1, 1, 2])))
+            house.trim(999, house.ends[999])
+            if chance.random() < 0.15:
+                damage(disk, body)
+                damaged.append(body)
+            else:
+                bodies.append(body)
+        elif what < 0.7 and bodies:
+            with contextlib.suppress(BodyGone, CorruptFile, KeyError):
+                house.link(chance.randrange(1, 8), chance.choice(bodies[-4:]))
+        elif what < 0.85:
+            partition = chance.randrange(1, 8)
+            end = house.ends.get(partition, 0)
+            house.trim(partition, chance.randint(house.facts.floor(partition) or 0, end))
+        elif what < 0.9 and damaged:
+            mend(damaged.pop(chance.randrange(len(damaged))))
+        elif what < 0.95:
+            house.now_ms += options.damage_wait_ms
+        house.now_ms += 10_000
+        house.work()
+        assert in_order(house)
+    for body in damaged:
+        mend(body)
+    house.check()
+    house.reopen()
+    house.check()
+
+
+def test_a_file_of_which_body_and_index_are_damaged_holds_up_no_other():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    body = finished_with(house, 10)
+    bad = finished_with(house, 1)
+    house.link(2, body)
+    with_link = finished_with(house, 3)
+    for partition in range(11, 15):
+        finished_with(house, partition)
+    house.trim(999, house.ends[999])
+    house.plan()
+    for one in (bad, with_link):  # nobody can read which bodies links in there name
+        damage(disk, one)
+        flip(disk, f"/data/files/{one[0]:010d}.places", 40)
+    before = house.upkeep
+    house.upkeep = Upkeep(house.log, house.facts, house.runner, post, SEALED_HERE, Meters())
+    before.close()
+    until_quiet(house)
+    assert set(journals(house)) == {bad[0], with_link[0]}
+    for one in (bad, with_link):
+        damage(disk, one)  # as it was
+    house.now_ms += SEALED_HERE.damage_wait_ms
+    until_quiet(house)
+    assert journals(house) == []
+    house.check()
+    house.reopen()
+    house.check()
 
 
 def groups(*bad: int, keyed: bool = False, levels: tuple[int, ...] = (1,) * 6) -> tuple[Manifest, dict]:

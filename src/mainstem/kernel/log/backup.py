@@ -119,11 +119,12 @@ def copy_folder(
     names: list[tuple[str, int | None]] = [
         (snapshot_name(entry.number), None) for entry in manifest.snapshots
     ]
-    finished = [(run.file_id, FileKind.RUN) for run in manifest.runs]
-    finished += [(entry.file_id, FileKind.JOURNAL) for entry in manifest.journals if entry.size]
-    finished += [(entry.file_id, FileKind(entry.kind)) for entry in manifest.retired]
-    for file_id, kind in finished:
-        names.append((body_name(file_id, kind), None))
+    finished = [(run.file_id, FileKind.RUN, run.size) for run in manifest.runs]
+    finished += [(entry.file_id, FileKind.JOURNAL, entry.size) for entry in manifest.journals if entry.size]
+    finished += [(entry.file_id, FileKind(entry.kind), entry.size) for entry in manifest.retired]
+    for file_id, kind, size in finished:
+        # The space behind its end may be given back at any moment.
+        names.append((body_name(file_id, kind), size))
         if disk.exists(f"{source}/{places_name(file_id)}"):
             names.append((places_name(file_id), None))
     linkable = {name for name, _ in names} if link else set()

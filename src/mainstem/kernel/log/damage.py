@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Set
+from collections.abc import Generator, Iterable, Sequence, Set
+from itertools import islice
 
 from mainstem.kernel.log.places import Places
 from mainstem.kernel.log.sidecar import Sidecar
+from mainstem.kernel.log.survey import Floor
+
+LOOK_MS = 60_000
 
 
 class Damage:
@@ -14,6 +18,10 @@ class Damage:
     def __init__(self, wait_ms: int) -> None:
         self._wait_ms = wait_ms
         self._until_ms: dict[int, int] = {}
+        # Finished journal files that stay where they are: damaged ones, and what must not overtake them.
+        self.left_behind: Set[int] = frozenset()
+        self._looked_at: tuple[Set[int], Set[int]] = frozenset(), frozenset()
+        self._next_look_ms = 0
 
     def note(self, file_ids: Iterable[int], now_ms: int) -> None:
         self._until_ms.update(dict.fromkeys(file_ids, now_ms + self._wait_ms))
@@ -22,6 +30,19 @@ class Damage:
         """Of files that are gone, and what is due to be tried again."""
         left = self._until_ms.items()
         self._until_ms = {id_: until_ms for id_, until_ms in left if now_ms < until_ms and id_ in known}
+
+    def mind(
+        self, finished: Sequence[Places], floor: Floor, now_ms: int, slice_steps: int
+    ) -> Generator[None, None, None]:
+        """Finds out which of the finished journal files, oldest first, are left behind; in slices."""
+        known = frozenset(places.file_id for places in finished)
+        damaged = known & self._until_ms.keys()
+        # Also what is trimmed may let some of them go. That is seen in time: to look is much work with many
+        # partitions.
+        if (damaged, known) == self._looked_at and (not damaged or now_ms < self._next_look_ms):
+            return
+        self._looked_at, self._next_look_ms = (damaged, known), now_ms + LOOK_MS
+        self.left_behind = yield from stay_behind(finished, damaged, floor, slice_steps)
 
     @property
     def file_ids(self) -> Set[int]:
@@ -35,7 +56,7 @@ def bad_index(tables: Iterable[Places], but: Set[int]) -> Sidecar | None:
 
 
 def stay_behind(
-    finished: Iterable[Places], damaged: Set[int], floor: Callable[[int], int | None], slice_steps: int
+    finished: Iterable[Places], damaged: Set[int], floor: Floor, slice_steps: int
 ) -> Generator[None, None, Set[int]]:
     """Of finished journal files, oldest first, those that cannot be merged for now.
 
@@ -45,11 +66,11 @@ def stay_behind(
     stay: set[int] = set()
     held: set[int] = set()
     for places in finished:
-        partitions = places.partitions()
         if places.file_id not in damaged:
             if not held:
                 continue
-            for step, partition in enumerate(partitions, 1):
+            yield
+            for step, partition in enumerate(places.partitions(), 1):
                 if partition in held and _lives(places, partition, floor(partition)):
                     break
                 if step % slice_steps == 0:
@@ -57,7 +78,11 @@ def stay_behind(
             else:
                 continue
         stay.add(places.file_id)
-        held.update(partitions)
+        yield
+        partitions = iter(places.partitions())
+        while few := list(islice(partitions, slice_steps)):
+            held.update(few)
+            yield
     return stay
 
 

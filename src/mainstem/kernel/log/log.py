@@ -435,19 +435,17 @@ class Log:
     def replace_sealed(
         self, gone: set[int], new: list[Places], retired: tuple[Places, ...] | None = None
     ) -> None:
-        """After a merge: `new` takes the place of the oldest of `gone`. What lies between those has none of
-        their partitions.
+        """After a merge that the manifest knows of: `new` instead of `gone`, in the order of the manifest.
 
         `retired` are those files out of use that must still be read from; None leaves them as they are.
         """
         known = self._file_ids
-        kept: list[Places] = []
-        for places in self._tables[:-1]:
-            if places.file_id in gone:
-                kept.extend(new)
-                new = []
-            else:
-                kept.append(places)
+        kept = [places for places in self._tables[:-1] if places.file_id not in gone]
+        if new:
+            manifest = self.files.manifest
+            named = [run.file_id for run in manifest.runs] + [one.file_id for one in manifest.journals]
+            order = {file_id: at for at, file_id in enumerate(named)}
+            kept = sorted((*kept, *new), key=lambda places: order[places.file_id])
         if retired is not None:
             self._retired = retired
         # Where bodies went is known before anyone can find a place that needs it.

@@ -128,13 +128,19 @@ class BodyReader:
 
     def _read_on(self, found: list[Chunk], places: list[Place], max_bytes: int) -> int:
         """Add what has to be read; how many of the places fitted."""
-        more, count = self._read_places(places, False, max_bytes - sum(map(len, found)), True)
+        try:
+            more, count = self._read_places(places, False, max_bytes - sum(map(len, found)), True)
+        except CorruptFile:
+            if found:
+                return 0
+            raise
         found += more
         return count
 
     def batches(self, places: list[Place], wait: bool, max_bytes: int = 1 << 62) -> list[Buffer]:
         """One buffer per place, in order. With wait=False raises WouldBlock rather than wait for the disk.
 
+        The answer ends where one is damaged; CorruptFile if that is the first.
         A link's place has the size of the link. What it leads to is known when it is read: with links the
         answer ends at the one that reaches max_bytes.
         """
@@ -158,15 +164,31 @@ class BodyReader:
             if wait and index >= announced:
                 announced = self._announce(places, index)
             if first.link:
-                found.append(self._linked(first, wait))
+                try:
+                    found.append(self._linked(first, wait))
+                except CorruptFile:
+                    if found:
+                        break
+                    raise
                 total += len(found[-1])
                 index += 1
                 continue
             end, wanted, stretch = _read_at_once(places, index)
-            data, mark = self._read(first.file_id, first.position, stretch, wait)
-            view = memoryview(data)
             together = places[index:end]
-            self._check(view, first.position, together, mark)
+            try:
+                data, mark = self._read(first.file_id, first.position, stretch, wait)
+                view = memoryview(data)
+                sound = self._check(view, first.position, together, mark)
+            except CorruptFile:
+                if found:
+                    break  # whoever reads on from here is told
+                raise
+            if sound < len(together):  # up to the damage, and no further
+                together = together[:sound]
+                end, max_bytes = index + sound, 0
+                wanted = sum(place.size for place in together)
+                stretch = together[-1].position + together[-1].size - first.position
+                view = view[:stretch]
             if join and wanted == stretch:
                 found.append(view)
             else:
@@ -243,30 +265,37 @@ class BodyReader:
         self._sound.doubt(file_id, first_block * BLOCK_BYTES, after_block * BLOCK_BYTES)
         return True
 
-    def _check(self, data: memoryview, origin: int, places: list[Place], mark: int) -> None:
-        """Raises if a batch is not what the index names. `data` is of the places' file, from `origin` on.
+    def _check(self, data: memoryview, origin: int, places: list[Place], mark: int) -> int:
+        """How many of the places lead to the batch that the index names, before one that does not; raises if
+        it is the first. `data` is of the places' file, from `origin` on.
 
         One loop without a call for each: a reader of small batches spends much of its time here.
         """
         unpack, sound, file_id = _CHECKED.unpack_from, self._sound, places[0].file_id
         begin = reached = origin
-        for _, base, _, position, size, _, epoch in places:
+        sound_places = len(places)
+        for at, (_, base, _, position, size, _, epoch) in enumerate(places):
             start = position - origin
             found_base, length, found_epoch, magic, crc = unpack(data, start)
-            if crc32c(data[start + _SIGNED_FROM : start + size]) != crc:
-                raise self._corrupt(file_id, position, base, "does not match its crc")
+            bad_crc = crc32c(data[start + _SIGNED_FROM : start + size]) != crc
             if (
-                found_base != base
+                bad_crc
+                or found_base != base
                 or length + LENGTH_END != size
                 or magic != MAGIC
                 or (epoch != found_epoch and epoch != -1)
             ):
-                raise self._corrupt(file_id, position, base, "is not the one that the index names")
+                if at == 0:
+                    why = "does not match its crc" if bad_crc else "is not the one that the index names"
+                    raise self._corrupt(file_id, position, base, why)
+                sound_places = at
+                break
             if position != reached:
                 sound.note(mark, file_id, begin, reached)
                 begin = position
             reached = position + size
         sound.note(mark, file_id, begin, reached)
+        return sound_places
 
     def _corrupt(self, file_id: int, position: int, base: int, why: str) -> CorruptFile:
         return CorruptFile(self.file(file_id).path, position, f"the batch at offset {base} {why}")

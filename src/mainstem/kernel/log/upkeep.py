@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Set
 from dataclasses import dataclass
 from functools import partial
 
-from mainstem.kernel.log.damage import Damage, bad_index, stay_behind
+from mainstem.kernel.log.damage import Damage, bad_index
 from mainstem.kernel.log.facts import Facts
 from mainstem.kernel.log.jobs import (
     DELETED,
@@ -77,6 +77,8 @@ class _Merge:
     choice: Choice
     # How many appends there were when floors were read: they must be on disk before anything goes for good.
     mark: int
+    # What it read, or might have, that must stay: nobody knows which bodies in there are still named.
+    stay: Set[int]
 
 
 class Upkeep:
@@ -101,7 +103,6 @@ class Upkeep:
         self._now_ms = 0
         self._traffic = Traffic(log, self._options.quiet_bytes_per_s)
         self._damage = Damage(self._options.damage_wait_ms)
-        self._left_behind: Set[int] = frozenset()  # finished journal files that damage keeps from merges
         self._busy = False
         self._merging = False  # the job in hand is a merge, which can wait
         self._watch: Watch | None = None  # of that merge
@@ -160,7 +161,7 @@ class Upkeep:
         """Merges must go on, however busy the moment: files wait for one, their indexes for a sidecar, or the
         disk for what only a merge can drop."""
         finished = [entry for entry in self._files.manifest.journals if entry.size]
-        sizes = [entry.size for entry in finished if entry.file_id not in self._left_behind]
+        sizes = [entry.size for entry in finished if entry.file_id not in self._damage.left_behind]
         return (
             len(sizes) >= self._options.level0_files
             or self._waiting_rows() >= self._options.max_waiting_rows
@@ -198,7 +199,7 @@ class Upkeep:
             self._next_survey_ms = self._now_ms + every_ms
             yield from self._survey()
         ready = self._ready()
-        journals = [entry for entry in manifest.journals if entry.file_id not in self._left_behind]
+        journals = [entry for entry in manifest.journals if entry.file_id not in self._damage.left_behind]
         quiet = self._traffic.is_quiet
         choices = [level0_choice(manifest, journals, ready, waited_ms, (quiet, pressed), options)]
         if self._traffic.is_quiet or pressed:
@@ -215,16 +216,11 @@ class Upkeep:
             self._not_before_ms = self._now_ms + options.no_space_wait_ms
 
     def _mind_damage(self) -> Slices:
-        """Which journal files stay where they are: damaged ones, and what must not overtake them."""
         damage, log = self._damage, self._log
         damage.forget(self._now_ms, {places.file_id for places in (*log.sealed, *log.retired)})
         journals = {entry.file_id for entry in self._files.manifest.journals if entry.size}
-        self._left_behind = frozenset()
-        if not journals.isdisjoint(damage.file_ids):
-            finished = [places for places in log.sealed if places.file_id in journals]
-            self._left_behind = yield from stay_behind(
-                finished, damage.file_ids, self._facts.floor, self._options.slice_steps
-            )
+        finished = [places for places in log.sealed if places.file_id in journals]
+        yield from damage.mind(finished, self._facts.floor, self._now_ms, self._options.slice_steps)
 
     def _ready(self) -> Ready:
         """Sidecars of files that may be merged."""
@@ -379,6 +375,13 @@ class Upkeep:
         outside = sorted(retired & self._damage.file_ids)
         retired.difference_update(outside)
         outside += [p.file_id for p in log.sealed if p.file_id not in inputs and isinstance(p, Sidecar)]
+        unread = {p.file_id for p in (*log.sealed, *log.retired) if isinstance(p, Sidecar) and p.damaged}
+        stay = frozenset(outside)
+        if unread:
+            # Nobody knows what the links in there name: every body keeps the address it has, too.
+            stay |= inputs | retired
+            outside = sorted((retired | set(outside)) - unread)
+            retired = set()
         total = sum(entry.size for entry in choice.inputs)
         rows = sum(p.row_count for p in log.sealed if isinstance(p, Sidecar) and p.file_id in inputs)
         job = MergeJob(
@@ -396,7 +399,7 @@ class Upkeep:
             run_rows=options.run_rows,
             max_keys=options.max_keys,
         )
-        merge = _Merge(job, choice, log.submitted)
+        merge = _Merge(job, choice, log.submitted, stay)
         self._busy = True
         self._merging = True
         if not self._gave_up_last:
@@ -514,7 +517,7 @@ class Upkeep:
         old = tuple(places for places in log.sealed if places.file_id in inputs)
         retired = (*log.retired, *old)
         log.replace_sealed(inputs, list(new), retired)
-        self._settle_retired(but={entry.file_id for entry in merge.job.outside})
+        self._settle_retired(but=merge.stay)
         gone = {places.file_id for places in retired} - {places.file_id for places in log.retired}
         in_memory = [(run.file_id, run.size) for run in outcome.runs if merge.job.keep_cached]
         log.cached.merged(inputs, gone, in_memory)
@@ -574,17 +577,17 @@ class Upkeep:
         report("upkeep failed and will be tried again", what=what, why=outcome.error, wait_ms=wait_ms)
 
     def _note_damage(self, path: str, files: Set[int]) -> None:
-        """That file is left out for long; or all that the job was about, if it is none of those."""
+        """That file is left out for long; or all that the job was about, if nobody knows which one it is."""
         log = self._log
         file_id = file_id_of(path)
         bad = [places for places in (*log.sealed, *log.retired) if places.file_id == file_id]
-        if path.endswith(PLACES_SUFFIX) and file_id not in self._damage.file_ids:
+        if path.endswith(PLACES_SUFFIX):
             for sidecar in bad:
                 if isinstance(sidecar, Sidecar):
-                    sidecar.damaged = True  # to be made again; its file is sound, as far as is known
-                    return
-        is_retired = any(places.file_id == file_id for places in log.retired)
-        self._damage.note({file_id} if file_id in files or is_retired else files, self._now_ms)
+                    sidecar.damaged = True  # to be made again, if its file is sound as far as is known
+                    if file_id not in self._damage.file_ids:
+                        return
+        self._damage.note({file_id} if bad else files, self._now_ms)
 
 
 def _failed(error: Exception) -> Failed:

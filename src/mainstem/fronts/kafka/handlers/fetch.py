@@ -18,6 +18,7 @@ from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import (
+    CorruptFile,
     FencedLeaderEpoch,
     MainstemError,
     StorageError,
@@ -40,6 +41,7 @@ events = get_log(__name__)
 
 READ_COMMITTED = 1
 STORAGE_ERROR = 56
+CORRUPT_MESSAGE = 2
 _FETCH_SESSION_ID_NOT_FOUND = 70
 # KIP-110: what an older client gets of a topic whose batches are all zstd. As in Kafka the topic's setting
 # decides: where a topic keeps batches as they were sent nobody looks into them on their way out.
@@ -147,7 +149,7 @@ class Fetching:
                 cut = 0 < size < wanted_bytes and is_cut(read, committed)
             except (MainstemError, OSError) as error:
                 final = True
-                found[place] = _failed(topic, index, error)
+                found[place] = _failed(broker, topic, index, error)
                 continue
             total += size
             used += max(room, size) if cut else size
@@ -247,7 +249,7 @@ class Fetching:
                 part.error = error
         assert part.error is not None
         part.size = 0
-        return _failed(part.topic, part.index, part.error)
+        return _failed(self._session.broker, part.topic, part.index, part.error)
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -333,11 +335,14 @@ def without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
     return found
 
 
-def _failed(topic: Topic, index: int, error: Exception) -> FetchResult:
+def _failed(broker: Broker, topic: Topic, index: int, error: Exception) -> FetchResult:
     # What the system says about a file is the storage's trouble, which clients ask again about.
     code = code_of(StorageError(str(error)) if isinstance(error, OSError) else error)
     if code in (UNKNOWN_SERVER_ERROR, STORAGE_ERROR):
-        events.error("a read failed", topic=str(topic), partition=index, error=error)
+        events.error("a read failed", topic=broker.topics.name_of(topic), partition=index, error=error)
+    if isinstance(error, CorruptFile):
+        # To ask again is of no use, and clients that are told of storage do so for ever, without a word.
+        code = CORRUPT_MESSAGE
     return (index, code, -1, -1, -1, None, ())
 
 

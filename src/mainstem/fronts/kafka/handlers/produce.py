@@ -238,7 +238,7 @@ def _why(error: MainstemError) -> Refusal | None:
 
 
 def _complain(session: Session, topic: Topic, index: int, error: MainstemError) -> None:
-    name = topic.hex() if isinstance(topic, bytes) else topic
+    name = session.broker.topics.name_of(topic)
     session.listener.complaints.tell(session, "batch refused", topic=name, partition=index, why=str(error))
 
 
