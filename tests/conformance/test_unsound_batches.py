@@ -1,10 +1,14 @@
 """Batches whose crc is right and whose records are not: refused for good, and so no reader ever meets one."""
 
 import struct
+from collections.abc import Callable
+from functools import partial
 
+import lz4.frame
 import pytest
 from fastcrc.crc32 import iscsi as crc32c
 from kafka_kit import Wire, create_topic, read
+from zstandard import ZstdCompressor
 
 from mainstem.client import Client, ClientSettings, admin, parse_bootstrap
 from mainstem.model.compression import compress
@@ -20,10 +24,23 @@ LATEST_BY_TIME = -3
 GOOD = b"\x0e\x00\x00\x00\x01\x02v\x00"  # no key, value "v"
 
 
-def batch(payload: bytes, count: int, *, codec: int = 0, attributes: int = 0, max_ms: int = 1000) -> bytes:
+LINKED = partial(lz4.frame.compress, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=True)
+UNSIZED = ZstdCompressor(write_content_size=False).compress
+
+
+def batch(
+    payload: bytes,
+    count: int,
+    *,
+    codec: int = 0,
+    attributes: int = 0,
+    max_ms: int = 1000,
+    pack: Callable[[bytes], bytes] | None = None,
+) -> bytes:
     """Whatever bytes as records, in a batch whose own fields are right."""
     head = bytearray(encode_batch([Record(0, 1000, None, b"v")])[:61])
-    payload = compress(codec, payload) if codec else payload
+    if codec:
+        payload = pack(payload) if pack is not None else compress(codec, payload)
     struct.pack_into(">i", head, 8, 61 - 12 + len(payload))
     struct.pack_into(">h", head, 21, codec | attributes)
     struct.pack_into(">i", head, 23, count - 1)
@@ -46,6 +63,15 @@ UNSOUND = {
     "offsets with a gap": batch(GOOD + b"\x0e\x00\x00\x08\x01\x02v\x00", 2, codec=1),
     "garbage": batch(bytes(range(200)), 3),
     "not compressed as it says": batch(GOOD, 1, attributes=2),
+    # What follows stops Java's consumers, though others would read it.
+    "a size of six bytes": batch(b"\x98\x80\x80\x80\x80\x00" + GOOD[1:] + bytes(5), 1),
+    "an offset of six bytes": batch(b"\x18\x00\x00\x80\x80\x80\x80\x80\x00\x01\x02v\x00", 1),
+    "a value's size of six bytes": batch(b"\x18\x00\x00\x00\x01\x82\x80\x80\x80\x80\x00v\x00", 1),
+    "lz4 blocks that depend on each other": batch(
+        b"\x8e\xea\x30\x00\x00\x00\x01\x80\xea\x30" + bytes(400_000) + b"\x00", 1, codec=3, pack=LINKED
+    ),
+    "zstd with bytes behind it": batch(GOOD, 1, codec=4, pack=lambda data: UNSIZED(data) + b"garbage"),
+    "zstd with another frame behind it": batch(GOOD, 1, codec=4, pack=lambda data: UNSIZED(data) * 2),
     "garbage, compressed": batch(bytes(range(200)), 3, codec=4),
     "a transaction of nobody": batch(GOOD, 1, attributes=0x10),
 }

@@ -1,13 +1,14 @@
 """Looking into producers' batches: at once where that is quick, in a thread where it may take long.
 
 A few kilobytes can stand for 64 MiB, and to find that out takes a quarter of a second. The loop gives a batch
-LIGHT_BYTES of plain records; whose records are more, or must be compressed in another way, waits for the one
-thread. So many such batches make each other wait, and nobody else.
+LIGHT_RECORDS and, unpacked, LIGHT_BYTES; what is more, or must be compressed in another way, waits for the
+one thread. So many such batches make each other wait, and nobody else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,6 +21,7 @@ from mainstem.model.records import check_records, recompressed
 
 # More than any client of today puts into a batch unless it is told to. Some milliseconds, however compressed.
 LIGHT_BYTES = 2 << 20
+LIGHT_RECORDS = 200_000
 # A batch is compressed in another way at once only below this: packing is slower by far than unpacking.
 LIGHT_PACKED_BYTES = 16 << 10
 
@@ -44,6 +46,8 @@ def glance(policy: TopicPolicy, batch: memoryview) -> int:
     """
     if policy.codec is not None and len(batch) > LIGHT_PACKED_BYTES and must_be_repacked(policy, batch):
         raise HeavyBatch
+    if len(batch) > LIGHT_RECORDS and read_header(batch).record_count > LIGHT_RECORDS:
+        raise HeavyBatch
     try:
         return check_records(batch, LIGHT_BYTES, need_keys=policy.compact)
     except GrowsTooLarge:
@@ -52,10 +56,14 @@ def glance(policy: TopicPolicy, batch: memoryview) -> int:
 
 def look(policy: TopicPolicy, batch: memoryview) -> Looked:
     """The same, however long it takes. Touches nothing else: it may be called from any thread."""
-    max_timestamp_ms = check_records(batch, need_keys=policy.compact)
+    max_timestamp_ms = check_records(batch, need_keys=policy.compact, pause=_let_others_run)
     if must_be_repacked(policy, batch):
         batch = repacked(policy, batch)
     return Looked(policy, batch, max_timestamp_ms)
+
+
+def _let_others_run() -> None:
+    time.sleep(0)
 
 
 def must_be_repacked(policy: TopicPolicy, batch: memoryview) -> bool:
@@ -98,7 +106,8 @@ class Look:
         try:
             found = look(self._policy, batch)
         except Exception as error:  # whoever waits for it tells its client, or the log
-            found = error.with_traceback(None)  # which would keep the batch
+            error.__context__ = None
+            found = error.with_traceback(None)  # both would keep the batch
         with suppress(RuntimeError):  # the loop has ended, and everybody's waiting with it
             self._loop.call_soon_threadsafe(self._then, found)
 

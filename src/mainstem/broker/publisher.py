@@ -26,7 +26,7 @@ from mainstem.model.batch import (
 )
 from mainstem.model.errors import InvalidTimestamp, InvalidTransactionState, NotSupported
 from mainstem.model.ports import Clock
-from mainstem.model.records import check_records
+from mainstem.model.records import NO_TIMESTAMP_MS, check_records
 
 Done = Callable[[Any], None]
 # Asked before the first transactional batch of a producer in a partition; may journal deltas, or refuse.
@@ -188,7 +188,11 @@ def _as_wanted(policy: TopicPolicy, batch: memoryview, header: BatchHeader, now_
     """The batch as its topic keeps it: what came, or compressed anew."""
     if not policy.append_time and (
         header.max_timestamp_ms > now_ms + policy.after_max_ms
-        or (policy.before_max_ms != INT64_MAX and header.base_timestamp_ms < now_ms - policy.before_max_ms)
+        or (
+            policy.before_max_ms != INT64_MAX
+            and header.base_timestamp_ms != NO_TIMESTAMP_MS
+            and header.base_timestamp_ms < now_ms - policy.before_max_ms
+        )
     ):
         raise _wrong_time(header.max_timestamp_ms, now_ms)
     return repacked(policy, batch) if must_be_repacked(policy, batch) else batch

@@ -2,7 +2,7 @@
 
 Output is bounded while it is made, never after: a few bytes of input can stand for gigabytes. Input must be
 one stream (gzip member, lz4 frame, zstd frame), as every Kafka client writes it; a cut one is CorruptBatch,
-and so are trailing bytes, except after a zstd frame that does not announce its size.
+and so are trailing bytes. Java's reader would take some of several streams.
 
 Snappy comes in two shapes. Java and the Python clients write the xerial framing, librdkafka and Go write one
 raw block; all read both but Java of old, so the xerial framing is what we write:
@@ -38,6 +38,9 @@ _BLOCK_SIZE = Struct(">i")
 _GZIP_WINDOW_BITS = 31  # 15 bits of window, plus 16 for a gzip header
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
+# Version, independence and the reserved bits among the flags of an lz4 frame.
+_LZ4_FLAGS_AT, _LZ4_LOOKED_AT, _LZ4_INDEPENDENT = 4, 0b1110_0011, 0b0110_0000
+_ZSTD_CHECKSUM_BYTES = 4
 _per_thread = threading.local()
 
 
@@ -139,6 +142,9 @@ def _lz4(data: Data) -> bytes:
 
 
 def _unlz4(data: Data, max_bytes: int) -> bytes:
+    # Java's consumers read version 1 with independent blocks, and look at the reserved bits.
+    if len(data) > _LZ4_FLAGS_AT and data[_LZ4_FLAGS_AT] & _LZ4_LOOKED_AT != _LZ4_INDEPENDENT:
+        raise _damaged(LZ4, "its blocks depend on each other, or its version is not 1")
     unpacker = lz4.frame.LZ4FrameDecompressor()
     try:
         plain: bytes = unpacker.decompress(data, max_length=max_bytes + 1)
@@ -163,13 +169,30 @@ def _unzstd(data: Data, max_bytes: int) -> bytes:
         size = zstandard.frame_content_size(data)
         if size > max_bytes:
             raise _too_much(ZSTD, max_bytes)
-        return _zstd_decompressor().decompress(data, max_bytes, allow_extra_data=False)
+        plain = _zstd_decompressor().decompress(data, max_bytes, allow_extra_data=False)
+        if size < 0 and _zstd_end(memoryview(data)) != len(data):
+            raise _damaged(ZSTD, "bytes follow the frame")  # which the library tells of other frames only
+        return plain
     except zstandard.ZstdError as error:
         if size >= 0:
             raise _damaged(ZSTD, error) from None
         raise GrowsTooLarge(
             f"zstd data is cut or grows beyond the limit of {max_bytes} bytes ({error})"
         ) from None
+
+
+def _zstd_end(data: memoryview) -> int:
+    """Where the first frame ends, which has been decompressed: so all of it is there.
+
+    frame header | blocks | checksum. A block: 3 bytes, little-endian: last 1 bit, type 2, size 21; then itself
+    """
+    at, last = zstandard.frame_header_size(data), False
+    while not last:
+        head = int.from_bytes(data[at : at + 3], "little")
+        last = bool(head & 1)
+        repeats_one_byte = head >> 1 & 3 == 1
+        at += 3 + (1 if repeats_one_byte else head >> 3)
+    return at + (_ZSTD_CHECKSUM_BYTES if zstandard.get_frame_parameters(data).has_checksum else 0)
 
 
 def _zstd_decompressor() -> zstandard.ZstdDecompressor:

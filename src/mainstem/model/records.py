@@ -29,7 +29,7 @@ from mainstem.model.batch import (
     seal,
 )
 from mainstem.model.compression import Data, compress, decompress
-from mainstem.model.errors import CorruptBatch, GrowsTooLarge, InvalidRecord, InvalidTimestamp
+from mainstem.model.errors import BatchTooLarge, CorruptBatch, GrowsTooLarge, InvalidRecord, InvalidTimestamp
 from mainstem.model.record import Headers, Record
 from mainstem.model.record_loop import MIN_RECORD_BYTES, Span
 
@@ -59,6 +59,7 @@ _MAX_TIMESTAMP_MS = 1 << 62
 _MAX_OFFSET = 1 << 62
 _MAX_OFFSET_DELTA = 2**31 - 1
 NO_TIMESTAMP_MS = -1
+PIECE_RECORDS = 100_000  # a millisecond
 # Of the records that a batch is refused for: an answer with a million of them helps nobody.
 _MAX_NAMED = 100
 
@@ -93,25 +94,43 @@ def decode_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES) -> list[Reco
     )
 
 
-def check_records(batch: Data, max_bytes: int = MAX_RECORDS_BYTES, *, need_keys: bool = False) -> int:
+def check_records(
+    batch: Data,
+    max_bytes: int = MAX_RECORDS_BYTES,
+    *,
+    need_keys: bool = False,
+    pause: Callable[[], object] | None = None,
+) -> int:
     """Refuse a producer's batch (already through `check_batch`) whose records are not sound; the greatest
     timestamp of its records, which need not be what its header says.
 
     Offsets must count up from 0 without gaps, and with `need_keys` (a compacted topic) every record must
     have a key. Where a caller allows less than others may, GrowsTooLarge says that there is more to look at.
+    Compiled, the walk lets no other thread run: off the loop, `pause` is called now and then.
     """
     header = read_header(batch)
     count, base_ms = header.record_count, header.base_timestamp_ms
-    if not -_MAX_TIMESTAMP_MS <= base_ms <= _MAX_TIMESTAMP_MS:
+    if not -_MAX_TIMESTAMP_MS < base_ms < _MAX_TIMESTAMP_MS:  # the sum with any delta has 64 bits
         raise InvalidRecord(f"a base timestamp of {base_ms} ms")
     try:
         data, start = batch, BATCH_OVERHEAD
         if header.codec != NO_CODEC:
             data, start = decompress(header.codec, memoryview(batch)[BATCH_OVERHEAD:], max_bytes), 0
-        max_delta, keyless = record_check.check(data, start, count)
-    except CorruptBatch as error:
-        if isinstance(error, GrowsTooLarge) and max_bytes < MAX_RECORDS_BYTES:
+        at = PIECE_RECORDS if pause is not None and count > PIECE_RECORDS else count
+        max_delta, keyless, end = record_check.check(data, start, 0, at)
+        while at < count:
+            assert pause is not None
+            pause()
+            first, at = at, min(at + PIECE_RECORDS, count)
+            more_delta, more_keyless, end = record_check.check(data, end, first, at)
+            max_delta, keyless = max(max_delta, more_delta), keyless + more_keyless
+        if end != len(data):
+            raise CorruptBatch(f"{len(data) - end} bytes follow the last record")
+    except GrowsTooLarge as error:
+        if max_bytes < MAX_RECORDS_BYTES:
             raise  # the caller's own limit
+        raise BatchTooLarge(str(error)) from None  # some clients split it
+    except CorruptBatch as error:
         # The crc matched: it was made like that, and will not be better when it is sent again.
         raise InvalidRecord(str(error)) from None
     if keyless and need_keys:

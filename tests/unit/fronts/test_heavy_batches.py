@@ -1,6 +1,7 @@
 """Batches that it takes long to look into keep nobody waiting but their own producer."""
 
 import asyncio
+import gc
 import threading
 from struct import unpack_from
 
@@ -21,6 +22,7 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.looking import LIGHT_BYTES
 from mainstem.fronts.kafka import slices
 from mainstem.fronts.kafka.connection import Connection
+from mainstem.fronts.kafka.inbox import Slab
 from mainstem.model.batch import ZSTD
 from mainstem.model.records import Record, encode_batch
 from mainstem.wire.kafka.codec import decoder
@@ -30,7 +32,7 @@ SMALL = bytes(encode_batch([Record(0, 1, b"k", b"v")]))
 HEAVY = bytes(encode_batch([Record(0, 1, b"k", bytes(LIGHT_BYTES))] * 2, codec=ZSTD))
 BAD = bytearray(HEAVY)
 BAD[40] ^= 1  # its crc is wrong
-INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC = 87, 2, 3
+INVALID_RECORD, CORRUPT_MESSAGE, UNKNOWN_TOPIC, MESSAGE_TOO_LARGE = 87, 2, 3, 10
 
 
 class Gate:
@@ -168,7 +170,7 @@ def test_a_bomb_is_refused_and_who_wants_no_answer_is_cut_off(tmp_path, acks):
         topic = await broker.create_topic("t", 2)
         receive(connection, produce_request(acks, SMALL, bomb))
         if acks:
-            assert await answers(wire, 1) == [(1, [(0, 0), (INVALID_RECORD, -1)])]
+            assert await answers(wire, 1) == [(1, [(0, 0), (MESSAGE_TOO_LARGE, -1)])]
         async with asyncio.timeout(30):
             while not acks and not wire.closed:
                 await asyncio.sleep(0)
@@ -190,5 +192,31 @@ def test_a_request_of_many_batches_is_taken_in_turns(tmp_path, monkeypatch):
                 taken.add(sum(partition.next_offset for partition in topic.partitions))
                 await asyncio.sleep(0)
         assert await answers(wire, 1) == [(1, [(0, 0)] * 50)]
+
+    with_connection(tmp_path, work)
+
+
+@pytest.mark.parametrize("case", ["heavy and bad", "bad acks"])
+def test_what_was_refused_is_not_kept_until_garbage_is_collected(tmp_path, case):
+    """Its budget is given back with the answer: so must its memory be."""
+    bad = bytes(encode_batch([Record(0, 1, b"k", bytes(65 << 20))], codec=ZSTD))
+    filler = bytes(encode_batch([Record(0, 1, b"k", bytes(500_000))]))
+    sent = produce_request(-1, bad, filler) if case == "heavy and bad" else produce_request(5, filler)
+
+    async def work(broker: Broker, _: Connection, __: Wire) -> None:
+        await broker.create_topic("t", 2)
+        connection, wire = connect(new_server(broker))
+        gc.collect()
+        gc.disable()
+        try:
+            receive(connection, sent)
+            await answers(wire, 1)
+            connection.connection_lost(None)
+            del connection
+            async with asyncio.timeout(10):  # the thread that looked may not have let go yet
+                while [one for one in gc.get_objects() if type(one) is Slab and len(one.data) > 400_000]:
+                    await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
 
     with_connection(tmp_path, work)

@@ -147,7 +147,8 @@ class Inbox:
         self._next_size = SMALLEST_SLAB
         have = self._end - self._start
         size = max(SMALLEST_SLAB, have, min(self._wanted, TRUSTED_BYTES))
-        if len(self.slab.data) > size:
+        # Moving much to save little would cost more, again and again while the rest trickles in.
+        if len(self.slab.data) > 2 * size:
             slab = Slab(size if have else 0)
             slab.view[:have] = self.slab.view[self._start : self._end]
             # The old one is not marked full: whoever still has a frame of it drops it, it is no spare.

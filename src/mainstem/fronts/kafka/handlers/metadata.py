@@ -19,7 +19,7 @@ from mainstem.broker.topics import TopicCreated
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import LARGE_ANSWER, Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.cluster import cluster_operations
-from mainstem.fronts.kafka.handlers.topics import TOO_MANY, require_create
+from mainstem.fronts.kafka.handlers.topics import require_create, too_many
 from mainstem.fronts.kafka.operations import authorized_operations
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
@@ -97,7 +97,7 @@ async def metadata(request: Request, message: MetadataRequest) -> MetadataRespon
                 planned = _planned(request, str(wanted.name), may_create, partitions_left)
                 partitions_left -= len(planned.partition_ids)
                 if partitions_left < 0:
-                    raise TOO_MANY
+                    raise too_many()
                 last = admin.create_topic(request.broker, planned)
                 topic = request.broker.topics.by_id[planned.topic_id]
             response.topics.append(_described(request, topic, message))
@@ -187,7 +187,7 @@ def _planned(request: Request, name: str, may_create: bool, partitions_left: int
     if not may_create:
         raise UnknownTopic(f"there is no topic {name!r}")
     if partitions_left < 0:
-        raise TOO_MANY
+        raise too_many()
     require_create(request.session, name)
     return request.broker.plan_topic(name)
 

@@ -161,13 +161,14 @@ class Producing:
 
     def _take(self, batch: _Batch, looked: Looked | MainstemError | None) -> bool:
         """False: it is being looked at, and is taken when that is done."""
+        refused = looked if isinstance(looked, MainstemError) else self._refused
+        if refused is not None:
+            # Not raised: with its traceback it would keep this frame, and the request, until collected.
+            self._refuse(batch, refused)
+            return True
         topic, results, index, is_repeated, records = batch
         request = self._request
         try:
-            if self._refused is not None:
-                raise self._refused
-            if isinstance(looked, MainstemError):
-                raise looked
             if is_repeated:
                 raise InvalidRequest(f"partition {index} is named twice in one request")
             partition = _partition(self._session, self._broker, topic, index)
@@ -184,12 +185,16 @@ class Producing:
                 return False
             results.append((index, 0, base, append_time, partition.log_start, None))
         except MainstemError as error:
-            self.failed = True
-            results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, _why(error)))
-            if isinstance(error, _UNSOUND):
-                _complain(self._session, topic, index, error)
-            request.done(None)
+            self._refuse(batch, error)
         return True
+
+    def _refuse(self, batch: _Batch, error: MainstemError) -> None:
+        topic, results, index, _, _ = batch
+        self.failed = True
+        results.append((index, code_of(error), _NO_OFFSET, -1, _NO_OFFSET, _why(error)))
+        if isinstance(error, _UNSOUND):
+            _complain(self._session, topic, index, error)
+        self._request.done(None)
 
     def _look(self, partition: Partition, batch: _Batch, records: memoryview) -> None:
         def then(found: Looked | Exception) -> None:
@@ -201,16 +206,21 @@ class Producing:
         self._answer.on_cancel = waiting.give_up
 
     def _next_turn(self, batch: _Batch, looked: Looked | Exception | None) -> None:
+        if isinstance(looked, Exception) and not isinstance(looked, MainstemError):
+            self._give_up(looked)
+            return
         try:
-            if isinstance(looked, Exception) and not isinstance(looked, MainstemError):
-                raise looked
             if self._take(batch, looked):
                 self.go_on()
         except MainstemError as error:
             self._answer.fail(str(error))
-        except Exception as error:  # a bug: this connection ends, the broker goes on
-            events.error("a request failed", peer=self._session.peer, api="Produce", error=error)
-            self._answer.fail("Produce: internal error")
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """A bug: this connection ends, the broker goes on."""
+        events.error("a request failed", peer=self._session.peer, api="Produce", error=error)
+        self._answer.fail("Produce: internal error")
 
 
 def _remember(

@@ -45,7 +45,13 @@ from mainstem.wire.kafka.topics import (
 )
 
 CLUSTER = "kafka-cluster"
-TOO_MANY = PolicyViolation("Excessively large number of partitions per request.")
+
+
+def too_many() -> PolicyViolation:
+    """A new one each time: an exception that is raised again keeps everybody's frames."""
+    return PolicyViolation("Excessively large number of partitions per request.")
+
+
 
 
 async def on_disk(done: asyncio.Future[None] | None, timeout_ms: int) -> RequestTimedOut | None:
@@ -81,11 +87,11 @@ async def create(request: Request, message: CreateTopicsRequest) -> CreateTopics
             continue
         try:
             if partitions_left < 0:
-                raise TOO_MANY
+                raise too_many()
             made = _plan(request, wanted)
             partitions_left -= len(made.partition_ids)
             if partitions_left < 0:
-                raise TOO_MANY
+                raise too_many()
             if not message.validate_only:
                 last = admin.create_topic(request.broker, made)
         except MainstemError as error:
@@ -250,7 +256,7 @@ async def create_partitions(request: Request, message: CreatePartitionsRequest) 
             _check_assignments(request, wanted, len(added.partition_ids))
             left -= len(added.partition_ids)
             if left < 0:
-                raise TOO_MANY
+                raise too_many()
             if not message.validate_only:
                 last = admin.add_partitions(request.broker, added)
         except MainstemError as error:
