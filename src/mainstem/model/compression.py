@@ -184,7 +184,7 @@ def _unzstd(data: Data, max_bytes: int) -> bytes:
 def _zstd_end(data: memoryview) -> int:
     """Where the first frame ends, which has been decompressed: so all of it is there.
 
-    frame header | blocks | checksum. A block: 3 bytes, little-endian: last 1 bit, type 2, size 21; then itself
+    frame header | blocks | checksum. A block: 3 bytes, little-endian (last 1 bit, type 2, size 21); bytes
     """
     at, last = zstandard.frame_header_size(data), False
     while not last:

@@ -29,7 +29,7 @@ from mainstem.model.batch import (
     seal,
 )
 from mainstem.model.compression import Data, compress, decompress
-from mainstem.model.errors import BatchTooLarge, CorruptBatch, GrowsTooLarge, InvalidRecord, InvalidTimestamp
+from mainstem.model.errors import CorruptBatch, GrowsTooLarge, InvalidRecord, InvalidTimestamp
 from mainstem.model.record import Headers, Record
 from mainstem.model.record_loop import MIN_RECORD_BYTES, Span
 
@@ -105,7 +105,7 @@ def check_records(
     timestamp of its records, which need not be what its header says.
 
     Offsets must count up from 0 without gaps, and with `need_keys` (a compacted topic) every record must
-    have a key. Where a caller allows less than others may, GrowsTooLarge says that there is more to look at.
+    have a key. GrowsTooLarge, if they are more than `max_bytes`, says nothing of what they are.
     Compiled, the walk lets no other thread run: off the loop, `pause` is called now and then.
     """
     header = read_header(batch)
@@ -126,10 +126,8 @@ def check_records(
             max_delta, keyless = max(max_delta, more_delta), keyless + more_keyless
         if end != len(data):
             raise CorruptBatch(f"{len(data) - end} bytes follow the last record")
-    except GrowsTooLarge as error:
-        if max_bytes < MAX_RECORDS_BYTES:
-            raise  # the caller's own limit
-        raise BatchTooLarge(str(error)) from None  # some clients split it
+    except GrowsTooLarge:
+        raise
     except CorruptBatch as error:
         # The crc matched: it was made like that, and will not be better when it is sent again.
         raise InvalidRecord(str(error)) from None

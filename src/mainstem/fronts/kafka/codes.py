@@ -12,7 +12,7 @@ CODES: dict[type[e.MainstemError], int] = {
     e.MainstemError: UNKNOWN_SERVER_ERROR,
     e.OffsetOutOfRange: 1,
     e.CorruptBatch: 2,
-    e.GrowsTooLarge: 2,
+    e.GrowsTooLarge: 10,  # for which some clients split a batch
     e.UnknownTopic: 3,
     e.RequestTimedOut: 7,
     e.BatchTooLarge: 10,

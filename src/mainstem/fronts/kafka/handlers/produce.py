@@ -161,10 +161,12 @@ class Producing:
 
     def _take(self, batch: _Batch, looked: Looked | MainstemError | None) -> bool:
         """False: it is being looked at, and is taken when that is done."""
-        refused = looked if isinstance(looked, MainstemError) else self._refused
-        if refused is not None:
-            # Not raised: with its traceback it would keep this frame, and the request, until collected.
-            self._refuse(batch, refused)
+        # Not raised: with its traceback one would keep this frame, and the request, until it is collected.
+        if self._refused is not None:
+            self._refuse(batch, self._refused)
+            return True
+        if isinstance(looked, MainstemError):
+            self._refuse(batch, looked)
             return True
         topic, results, index, is_repeated, records = batch
         request = self._request

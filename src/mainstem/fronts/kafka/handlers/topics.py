@@ -52,8 +52,6 @@ def too_many() -> PolicyViolation:
     return PolicyViolation("Excessively large number of partitions per request.")
 
 
-
-
 async def on_disk(done: asyncio.Future[None] | None, timeout_ms: int) -> RequestTimedOut | None:
     """Wait for a change, no longer than the client does; the error to answer with if it took longer."""
     if done is None or done.done():
