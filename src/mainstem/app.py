@@ -7,7 +7,6 @@ import contextlib
 import gc
 import json
 import os
-import resource
 import signal
 import ssl
 import sys
@@ -49,6 +48,8 @@ from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.log import LogOptions
 from mainstem.model.errors import InvalidConfig, StorageError
 from mainstem.model.logs import get_log
+from mainstem.net.guests import Guests
+from mainstem.net.open_files import allow_open_files, connections_that_fit
 from mainstem.observe.backups import Backups
 from mainstem.observe.health import health_routes
 from mainstem.observe.http import Access as HttpAccess
@@ -77,6 +78,7 @@ class App:
         self._backups = Backups(
             config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_admin
         )
+        self._guests = _guests(config)  # of all listeners
         self._ready = False
 
     async def start(self) -> None:
@@ -156,7 +158,7 @@ class App:
             max_request_bytes=server.max_request_bytes,
             max_response_bytes=server.max_response_bytes,
         )
-        kafka = KafkaServer(listener, _limits(self.config), budget)
+        kafka = KafkaServer(listener, _limits(self.config), budget, self._guests)
         tls = self._tls() if has_tls(name) else None
         host, port = await kafka.start(endpoint.host, endpoint.port, tls)
         self._fronts.append(kafka)
@@ -171,7 +173,7 @@ class App:
             authenticator=self._authenticator(name, endpoint),
             max_message_bytes=self.config.queues.max_message_bytes,
         )
-        amqp = AmqpServer(listener, _amqp_limits(self.config), budget)
+        amqp = AmqpServer(listener, _amqp_limits(self.config), budget, self._guests)
         host, port = await amqp.start(endpoint.host, endpoint.port, self._tls() if has_tls(name) else None)
         self._fronts.append(amqp)
         return Endpoint(host, port)
@@ -287,11 +289,22 @@ class App:
         beside.replace(path)
 
 
+def _guests(config: Config) -> Guests:
+    server = config.server
+    most = connections_that_fit(server.max_connections)
+    if most < server.max_connections:
+        events.warning(
+            "fewer connections than server.max_connections are taken",
+            max_connections=server.max_connections,
+            taken=most,
+            why="the system allows too few open files: ulimit -n, or LimitNOFILE of the unit",
+        )
+    return Guests(most, server.max_connections_per_peer)
+
+
 def _limits(config: Config) -> ServerLimits:
     server = config.server
     return ServerLimits(
-        max_connections=server.max_connections,
-        max_connections_per_peer=server.max_connections_per_peer,
         max_buffered_bytes=server.max_buffered_bytes,
         max_bytes_before_authentication=server.max_preauth_request_bytes,
         idle_ms=server.idle_timeout_ms,
@@ -303,8 +316,6 @@ def _limits(config: Config) -> ServerLimits:
 def _amqp_limits(config: Config) -> AmqpLimits:
     server = config.server
     return AmqpLimits(
-        max_connections=server.max_connections,
-        max_connections_per_peer=server.max_connections_per_peer,
         max_bytes_before_authentication=server.max_preauth_request_bytes,
         idle_ms=server.idle_timeout_ms,
         handshake_ms=server.handshake_timeout_ms,
@@ -355,13 +366,6 @@ def broker_options(config: Config) -> BrokerOptions:
         merge_bytes_per_second=max(config.merge.max_bytes_per_second, 0),
         merge_dirty_ratio=config.merge.min_dirty_ratio_percent / 100,
     )
-
-
-def allow_open_files() -> None:
-    """As many as the system lets us: a connection takes one, a file of the log with its index two."""
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # not for us to choose
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def tune_process(config: Config) -> None:

@@ -13,6 +13,7 @@ import kafka
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka_kit import PATIENCE_S, Wire, create_topic, new_name, until
+from share_kit import ACCEPT, Sharer, configure
 
 from mainstem.testing.broker import Broker
 from mainstem.wire.kafka.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -103,6 +104,20 @@ def test_librdkafka_gets_what_is_before_it_and_an_error(broker):
         got += error is None
     consumer.close()
     assert (got, error.code()) == (BAD, CORRUPT_MESSAGE)
+
+
+def test_a_share_group_gets_what_is_before_it_and_is_told_then(broker):
+    group = new_name("sharers")
+    with Wire(broker.kafka) as wire:
+        configure(wire, group, share_auto_offset_reset="earliest")
+    with Sharer(broker.kafka, group, TOPIC) as sharer:
+        sharer.join()
+        (part,) = sharer.ask_fetch().responses[0].partitions
+        assert (part.error_code, part.acquired_records[0].first_offset) == (0, 0)
+        assert part.acquired_records[-1].last_offset == BAD - 1
+        assert part.records.count(b" of all") == BAD
+        (part,) = sharer.ask_fetch(acks=[(0, BAD - 1, [ACCEPT])]).responses[0].partitions
+        assert (part.error_code, part.acknowledge_error_code) == (CORRUPT_MESSAGE, 0)
 
 
 def test_kafka_python_gets_what_is_before_it_and_an_error(broker):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from kafka_kit import PATIENCE_S, Wire, batch, create_topic, new_name, read, take
+from kafka_kit import PATIENCE_S, Wire, batch, create_topic, new_name, read, take, until
 from raw_kafka import Raw
 
 from mainstem.wire.kafka.apis import SPECS, ApiKey
@@ -74,6 +74,30 @@ def test_a_consumer_that_waits_for_minutes_has_what_is_produced_meanwhile(addres
             assert message.value() == str(number).encode()
     finally:
         consumer.close()
+
+
+def test_what_wants_no_answer_arrives_though_its_producer_closes_at_once(address, topic):
+    """Small batches that wait in line, and one that it takes a while to look into."""
+    create_topic(address, topic, 2)
+    options = {
+        "bootstrap.servers": address,
+        "acks": 0,
+        "compression.type": "zstd",
+        "message.max.bytes": 9_000_000,
+    }
+    large = Producer({**options, "linger.ms": 200, "batch.size": 8_000_000})
+    for number in range(60):
+        large.produce(topic, f"{number} ".encode() * 25_000, partition=0)
+    one_by_one = Producer({**options, "linger.ms": 0, "batch.num.messages": 1})
+    for number in range(1000):
+        one_by_one.produce(topic, str(number), partition=1)
+    for producer in (large, one_by_one):
+        assert producer.flush(PATIENCE_S) == 0
+    del producer, large, one_by_one  # which closes their connections
+    looking = Consumer({"bootstrap.servers": address, "group.id": new_name("looker")})
+    places = [TopicPartition(topic, partition) for partition in (0, 1)]
+    until(lambda: [looking.get_watermark_offsets(one, PATIENCE_S)[1] for one in places] == [60, 1000])
+    looking.close()
 
 
 def test_what_a_producer_wants_no_answer_for_arrives(address, topic):

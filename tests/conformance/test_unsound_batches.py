@@ -72,6 +72,7 @@ UNSOUND = {
     ),
     "zstd with bytes behind it": batch(GOOD, 1, codec=4, pack=lambda data: UNSIZED(data) + b"garbage"),
     "zstd with another frame behind it": batch(GOOD, 1, codec=4, pack=lambda data: UNSIZED(data) * 2),
+    "zstd that is cut": batch(GOOD, 1, codec=4, pack=lambda data: UNSIZED(data)[:-2]),
     "garbage, compressed": batch(bytes(range(200)), 3, codec=4),
     "a transaction of nobody": batch(GOOD, 1, attributes=0x10),
 }

@@ -2,7 +2,7 @@
 
 A few kilobytes can stand for 64 MiB, and to find that out takes a quarter of a second. The loop gives a batch
 LIGHT_RECORDS and, unpacked, LIGHT_BYTES; what is more, or must be compressed in another way, waits for the
-one thread. So many such batches make each other wait, and nobody else.
+one thread. So many such batches make each other wait, and others only for as long as a copy of 64 MiB takes.
 """
 
 from __future__ import annotations
@@ -89,19 +89,20 @@ class Look:
 
     def __init__(self, policy: TopicPolicy, batch: memoryview, then: Then) -> None:
         self._policy = policy
-        self._batch: memoryview | None = batch
-        self._then = then
+        self._wanted: tuple[memoryview, Then] | None = batch, then
         self._loop = asyncio.get_running_loop()
 
     def give_up(self) -> None:
-        """Nobody waits for it any more; its bytes need not wait for their turn."""
-        self._batch = None
+        """Nobody waits for it any more. Its bytes, and what `then` knows, need not wait for its turn."""
+        self._wanted = None
 
     def run(self) -> None:
         """In the thread."""
-        batch, self._batch = self._batch, None
-        if batch is None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is None:
             return
+        batch, then = wanted
+        del wanted
         found: Looked | Exception
         try:
             found = look(self._policy, batch)
@@ -109,7 +110,7 @@ class Look:
             error.__context__ = None
             found = error.with_traceback(None)  # both would keep the batch
         with suppress(RuntimeError):  # the loop has ended, and everybody's waiting with it
-            self._loop.call_soon_threadsafe(self._then, found)
+            self._loop.call_soon_threadsafe(then, found)
 
 
 class Looker:

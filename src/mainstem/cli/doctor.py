@@ -27,6 +27,7 @@ from mainstem.cli.settings import settings_options
 from mainstem.config import Config, Endpoint, before_start, listen_flags
 from mainstem.model.errors import InvalidConfig
 from mainstem.model.hot import compiled_modules
+from mainstem.net.open_files import SPARE_FILES
 from mainstem.observe.ports import port_holder
 
 PACKAGES = ("click", "cramjam", "fastcrc", "h11", "lz4", "msgspec", "pamqp", "rich", "zstandard")
@@ -34,7 +35,6 @@ CHECKSUM_BYTES, CHECKSUM_S = 4 << 20, 0.002  # with a table it would take about 
 SYNC_WRITES = 64
 SYNC_BYTES = 4096
 SLOW_SYNC_MS = 20.0
-SPARE_FILES = 512  # descriptors beside those of connections
 VOLATILE = ("tmpfs", "ramfs", "overlay")
 IN_USE = "a broker serves it: stop it first, or leave it as it is"
 MARKS = {"ok": "ok", "warn": "WARN", "fail": "FAIL"}
@@ -205,7 +205,7 @@ def check_open_files(max_connections: int) -> Finding:
     unlimited = resource.RLIM_INFINITY
     found = "no limit" if soft == unlimited else f"{soft} (the broker raises it to {hard})"
     if unlimited not in (soft, hard) and hard < wanted:
-        advice = f"raise it to {wanted}, or lower server.max_connections"
+        advice = f"raise it to {wanted}: until then not all of server.max_connections are taken"
         return Finding("open files", "warn", found, advice)
     return Finding("open files", "ok", found)
 

@@ -174,20 +174,18 @@ def _unzstd(data: Data, max_bytes: int) -> bytes:
             raise _damaged(ZSTD, "bytes follow the frame")  # which the library tells of other frames only
         return plain
     except zstandard.ZstdError as error:
-        if size >= 0:
+        if size >= 0 or _zstd_end(memoryview(data)) != len(data):
             raise _damaged(ZSTD, error) from None
-        raise GrowsTooLarge(
-            f"zstd data is cut or grows beyond the limit of {max_bytes} bytes ({error})"
-        ) from None
+        raise _too_much(ZSTD, max_bytes) from None  # or its blocks are damaged: the library does not tell
 
 
 def _zstd_end(data: memoryview) -> int:
-    """Where the first frame ends, which has been decompressed: so all of it is there.
+    """Where the first frame ends; behind the data if it is cut.
 
     frame header | blocks | checksum. A block: 3 bytes, little-endian (last 1 bit, type 2, size 21); bytes
     """
     at, last = zstandard.frame_header_size(data), False
-    while not last:
+    while not last and at < len(data):
         head = int.from_bytes(data[at : at + 3], "little")
         last = bool(head & 1)
         repeats_one_byte = head >> 1 & 3 == 1

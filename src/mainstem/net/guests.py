@@ -1,10 +1,10 @@
-"""How many connections a listener has, altogether and from each address, and whether one more may stay."""
+"""How many connections there are, over all listeners and from each address, and whether one more may stay."""
 
 from __future__ import annotations
 
 
 class Guests:
-    def __init__(self, most: int, most_per_peer: int) -> None:
+    def __init__(self, most: int = 10_000, most_per_peer: int = 10_000) -> None:
         self._most = most
         self._most_per_peer = most_per_peer
         self._count = 0

@@ -132,6 +132,17 @@ def test_a_record_that_the_topic_refuses_takes_the_whole_transaction_with_it(add
     assert (values(kafka, small), ready(channel, queue)) == ([], 0)
 
 
+def test_a_message_above_the_topics_limit_is_refused_before_it_is_compressed(address, kafka):
+    small = new_name("topic")
+    create_topic(kafka, small, 1, {"max.message.bytes": "1000", "compression.type": "gzip"})
+    with connected(address) as connection:
+        channel = confirming(connection)
+        put(channel, small, "fits")
+        with channel_refused(406, "PRECONDITION_FAILED - "):
+            put(channel, small, "x" * 2000)
+    assert values(kafka, small) == ["fits"]
+
+
 def test_records_of_a_committed_transaction_outlive_the_broker_and_those_of_an_open_one_do_not(tmp_path):
     name = new_name("topic")
     with Broker(process=True, data=tmp_path / "data") as first:

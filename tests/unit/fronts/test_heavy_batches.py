@@ -162,6 +162,55 @@ def test_nothing_is_written_for_who_left_meanwhile(tmp_path, gate):
     with_connection(tmp_path, work)
 
 
+def test_what_needs_no_answer_is_written_though_its_client_has_left(tmp_path, gate):
+    """All that came whole, in its order, the light ones that waited behind a heavy one too; nothing else."""
+
+    async def work(broker: Broker, connection: Connection, wire: Wire) -> None:
+        topic = await broker.create_topic("t", 2)
+        server = new_server(broker)
+        gone, gone_wire = connect(server)
+        acked = produce_request(-1, SMALL, SMALL)
+        sent = [produce_request(0, SMALL, HEAVY), *[produce_request(0, SMALL)] * 300, acked]
+        receive(gone, b"".join(sent) + acked[:-1])
+        await asyncio.to_thread(gate.reached.wait, 30)
+        gone.connection_lost(None)
+        receive(connection, produce_request(-1, SMALL, number=2))
+        assert (await answers(wire, 1))[0][0] == 2
+        gate.open()
+        async with asyncio.timeout(30):
+            while gone.is_answering or server.budget._used:
+                await asyncio.sleep(0)
+        assert [partition.next_offset for partition in topic.partitions] == [302, 2]
+        assert not gone_wire.written
+        assert server.budget._used == 0
+
+    with_connection(tmp_path, work)
+
+
+def test_batches_of_clients_that_left_take_no_memory_while_they_would_wait_for_their_turn(tmp_path, gate):
+    filler = bytes(encode_batch([Record(0, 1, b"k", bytes(500_000))]))
+
+    def slabs() -> int:
+        gc.collect()
+        return sum(type(one) is Slab and len(one.data) > 400_000 for one in gc.get_objects())
+
+    async def work(broker: Broker, connection: Connection, _: Wire) -> None:
+        await broker.create_topic("t", 3)
+        server = new_server(broker)
+        receive(connection, produce_request(-1, HEAVY, filler))
+        await asyncio.to_thread(gate.reached.wait, 30)
+        assert slabs() == 1
+        for _number in range(5):
+            gone, _gone_wire = connect(server)
+            receive(gone, produce_request(-1, HEAVY, filler, filler))
+            gone.connection_lost(None)
+            del gone
+        assert slabs() == 1
+        gate.open()
+
+    with_connection(tmp_path, work)
+
+
 @pytest.mark.parametrize("acks", [0, 1])
 def test_a_bomb_is_refused_and_who_wants_no_answer_is_cut_off(tmp_path, acks):
     bomb = bytes(encode_batch([Record(0, 1, b"k", bytes(65 << 20))], codec=ZSTD))

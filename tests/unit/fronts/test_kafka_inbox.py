@@ -104,14 +104,18 @@ def test_bytes_of_a_frame_stay_while_later_frames_come():
     assert len(kept) == 200
 
 
-@pytest.mark.parametrize("waiting", [0, 2])
-@pytest.mark.parametrize("rest", [b"", b"\0", b"\0\0\0", framed(b"abc")[:5], framed(b"abc")[:-1]])
-def test_it_is_known_whether_the_bytes_end_within_a_frame(waiting, rest):
+@pytest.mark.parametrize("waiting_bytes", [1_000, 16 << 10, 20_000, 60_000])
+def test_frames_that_cannot_be_taken_yet_outlast_a_rest_and_more_come_behind_them(waiting_bytes):
     inbox = Inbox(1 << 20)
-    data = framed(b"whole") * waiting + rest
-    inbox.room()[: len(data)] = data
-    inbox.received(len(data))
-    assert inbox.ends_within_frame() == bool(rest)
+    feed(inbox, framed(b"x" * 900_000))  # its slab is a large one
+    body = bytes(waiting_bytes - 4)
+    sent = framed(body) + framed(b"behind")
+    room = inbox.room()
+    room[:waiting_bytes] = sent[:waiting_bytes]
+    inbox.received(waiting_bytes)
+    inbox.rest()
+    frames = feed(inbox, sent[waiting_bytes:])
+    assert frames == [body, b"behind"]
 
 
 def test_a_connection_at_rest_holds_little():

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from connection_kit import LOG, Wire, connect, receive
 
 from mainstem.broker.access import OpenAccess
@@ -16,12 +17,14 @@ from mainstem.fronts.kafka.connection import LIVELY_BYTES, Connection
 from mainstem.fronts.kafka.server import KafkaServer, ServerLimits
 from mainstem.fronts.kafka.session import Listener
 from mainstem.wire.kafka.apis import SPECS, ApiKey
+from mainstem.wire.kafka.fetch import FetchPartition, FetchRequest, FetchTopic
 from mainstem.wire.kafka.frames import encode_request
 from mainstem.wire.kafka.groups import JoinGroupRequest, JoinGroupRequestProtocol
 
 FRAME = 100_000
 BEGUN = struct.pack(">i", FRAME) + bytes(1000)
 ROOM = 2 * FRAME + 1000  # for two of them
+FLEXIBLE_FETCH = 12  # a long rack makes it a long request
 STALL_S = ServerLimits().stall_ms / 1000
 
 
@@ -29,6 +32,7 @@ class House:
     """A server with little memory, whose clock is turned by hand."""
 
     def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self.server = KafkaServer(
             Listener("kafka", broker, OpenAccess()), ServerLimits(max_buffered_bytes=ROOM)
         )
@@ -123,19 +127,62 @@ def test_who_was_kept_waiting_has_its_time_from_then_on(tmp_path):
 
 def test_a_large_request_that_is_parked_counts_even_if_it_came_whole(tmp_path):
     async def work(house: House) -> None:
-        protocols = [JoinGroupRequestProtocol(name="range", metadata=bytes(2 * FRAME))]
-        message = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=protocols,
-        )
-        parked, _ = house.begin(encode_request(SPECS[ApiKey.JOIN_GROUP], 3, 1, "me", message))
+        parked, _ = house.begin(parked_join())
         _, late = house.begin()
         assert not late.reading
         parked.connection_lost(None)
         assert late.reading
+
+    with_house(tmp_path, work)
+
+
+def parked_fetch() -> bytes:
+    wanted = FetchPartition(partition=0, partition_max_bytes=1)
+    topics = [FetchTopic(topic="t", partitions=[wanted])]
+    message = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, rack_id="r" * 2 * FRAME, topics=topics)
+    return encode_request(SPECS[ApiKey.FETCH], FLEXIBLE_FETCH, 1, "me", message)
+
+
+def parked_join() -> bytes:
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=bytes(2 * FRAME))]
+    message = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    return encode_request(SPECS[ApiKey.JOIN_GROUP], 3, 1, "me", message)
+
+
+@pytest.mark.parametrize("others_wait", [False, True])
+@pytest.mark.parametrize("request_bytes", [parked_fetch, parked_join])
+def test_a_parked_request_holds_memory_for_long_only_while_nobody_waits_for_it(
+    tmp_path, request_bytes, others_wait
+):
+    """A fetch is answered early, with nothing; of any other the client is told by its end."""
+
+    async def work(house: House) -> None:
+        await house.broker.create_topic("t")
+        _, parked = house.begin(request_bytes())
+        late = house.begin()[1] if others_wait else None
+        house.second()
+        for _ in range(int(STALL_S)):
+            await asyncio.sleep(0)
+            assert not parked.written
+            assert not parked.closed
+            house.second()
+        house.second()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        is_fetch = request_bytes is parked_fetch
+        assert bool(parked.written) == (others_wait and is_fetch)
+        assert parked.closed == (others_wait and not is_fetch)
+        if late is not None:
+            for connection in house.connections[:1]:
+                if parked.closed:
+                    connection.connection_lost(None)
+            assert late.reading
 
     with_house(tmp_path, work)
 

@@ -198,11 +198,12 @@ def test_the_owner_does_not_wait_while_a_manifest_is_written():
     assert files.new_file_ids(1) == [4]  # the change does not take back what was given out meanwhile
 
 
-def test_a_manifest_that_cannot_be_synced_is_a_failed_disk_and_one_without_space_is_not():
+def test_a_manifest_that_cannot_be_synced_is_a_failed_disk_and_want_of_space_or_of_descriptors_is_none():
     disk = new_disk()
     files = new_files(disk)
     before = files.manifest
-    for code, expected in ((errno.ENOSPC, OSError), (errno.EIO, StorageFailed)):
+    cases = (errno.ENOSPC, OSError), (errno.EMFILE, OSError), (errno.EIO, StorageFailed)
+    for code, expected in cases:
 
         def fault(verb: str, path: str, code: int = code) -> None:
             if verb == "fsync":

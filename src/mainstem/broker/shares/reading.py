@@ -10,6 +10,7 @@ from mainstem.broker.reading import Reading
 from mainstem.kernel.subs.leased_lane import Lent
 from mainstem.kernel.txn.producers import PartitionProducers
 from mainstem.model.batch import read_header
+from mainstem.model.errors import CorruptFile
 from mainstem.model.records import read_control
 
 
@@ -69,7 +70,12 @@ def read_lent(reading: Reading, partition_id: int, lent: Sequence[Lent], max_byt
         while at < stop:
             if left <= 0:
                 return Found(b"".join(data), pieces, at)
-            batches = reading.batches(partition_id, at, left, min(stop, upto))
+            try:
+                batches = reading.batches(partition_id, at, left, min(stop, upto))
+            except CorruptFile:
+                if data:
+                    return Found(b"".join(data), pieces, at)  # whoever is lent what is behind is told
+                raise
             if not batches:  # nothing is there any more: compacted away
                 break
             for batch in map(bytes, batches):

@@ -27,8 +27,6 @@ GOODBYE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    max_connections: int = 10_000
-    max_connections_per_peer: int = 10_000
     max_bytes_before_authentication: int = 64 << 10
     idle_ms: int = 600_000  # without heartbeats and without a channel
     handshake_ms: int = 10_000
@@ -37,13 +35,15 @@ class ServerLimits:
 
 
 class AmqpServer:
-    def __init__(self, listener: Listener, limits: ServerLimits, budget: Budget) -> None:
+    def __init__(
+        self, listener: Listener, limits: ServerLimits, budget: Budget, guests: Guests | None = None
+    ) -> None:
         self.listener = listener
         self.limits = limits
         self.budget = budget
         self.max_bytes_before_authentication = limits.max_bytes_before_authentication
         self._connections: set[Connection] = set()
-        self._guests = Guests(limits.max_connections, limits.max_connections_per_peer)
+        self._guests = guests or Guests()
         self._stopping = False
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
         self._server: asyncio.Server | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mainstem.broker.looking import look
 from mainstem.broker.partition import Partition
 from mainstem.fronts.amqp.handlers.kind import stream_of
-from mainstem.model.batch import BATCH_OVERHEAD
+from mainstem.model.batch import BATCH_OVERHEAD, check_batch
 from mainstem.model.records import finish_batch
 from mainstem.wire.amqp.convert import to_kafka
 from mainstem.wire.amqp.events import Publishes
@@ -38,7 +38,9 @@ def publish_to_topic(channel: Channel, run: Publishes, first: int, stop: int) ->
     for batch in _batches(partition, run, first, stop, now_ms):
         if channel.transaction is None:
             view = memoryview(batch)
-            looked = look(partition.topic.policy, view)  # at once, however it is to be compressed
+            policy = partition.topic.policy
+            check_batch(view, policy.max_message_bytes)
+            looked = look(policy, view)  # at once, however it is to be compressed
             session.broker.publisher.publish(partition, view, None, None, looked)
         else:
             channel.transaction.append(partition, memoryview(batch))

@@ -18,10 +18,12 @@ class Answer:
         "copied",
         "failure",
         "held",
+        "hurry",
         "may_be_followed",
         "on_cancel",
         "request_bytes",
         "reserved",
+        "silent",
         "slab",
     )
 
@@ -35,13 +37,15 @@ class Answer:
         self.held = 0  # bytes that count as held in memory until they are handed to the transport
         self.slab: Slab | None = None  # that the request lies in
         self.copied = False  # all that is needed of the request lies elsewhere: its slab is free
+        self.silent = False  # the client wants none: what it sent is taken even if it has left meanwhile
         self.cancelled = False
         self.on_cancel: Callable[[], object] | None = None
+        self.hurry: Callable[[], object] | None = None  # ends a wait: others need what the request holds
 
     def ready(self, chunks: list[Chunk]) -> None:
         self.chunks = chunks
         # Whoever can be cancelled knows this answer: a cycle that would keep its bytes until collected.
-        self.on_cancel = None
+        self.on_cancel = self.hurry = None
         if not self.cancelled:
             self._on_ready()
 
@@ -54,4 +58,4 @@ class Answer:
         self.cancelled = True
         if self.on_cancel is not None:
             self.on_cancel()
-            self.on_cancel = None
+        self.on_cancel = self.hurry = None

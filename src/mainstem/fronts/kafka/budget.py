@@ -37,6 +37,13 @@ class Budget:
         """Count what is in memory already."""
         self._used += size
 
+    def take_if_free(self, size: int) -> bool:
+        """The same, unless there is no room or somebody waits for it."""
+        if self._waiting or not self._fits(size):
+            return False
+        self._used += size
+        return True
+
     @property
     def is_short(self) -> bool:
         """Somebody waits for room."""

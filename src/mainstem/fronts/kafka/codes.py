@@ -119,6 +119,14 @@ def code_of(error: BaseException) -> int:
     return UNKNOWN_SERVER_ERROR
 
 
+def code_of_read(error: BaseException) -> int:
+    """As `code_of`, for who asked for records."""
+    if isinstance(error, e.CorruptFile):
+        # To ask again is of no use, and clients that are told of storage do so for ever, without a word.
+        return CODES[e.CorruptBatch]
+    return code_of(error)
+
+
 # Longest error message: fits the short strings of old versions, however it is encoded.
 _LONGEST_TEXT = 1000
 

@@ -6,11 +6,11 @@ from mainstem.fronts.kafka.repeated cimport RepeatedProduce, Repeats
 
 cdef class Connection:
     cdef public object session, opened_at, last_active, lively_at, peer
-    cdef object _server, _dispatcher, _transport, _answers, _when_ready, _sending_since
+    cdef object _server, _dispatcher, _transport, _answers, _when_ready, _sending_since, _front_since
     cdef Inbox _inbox
-    cdef bint _paused_reading, _paused_writing, _closed, _draining, _send_planned, _work_planned, _taking
+    cdef bint _paused_reading, _paused_writing, _closed, _draining, _left, _send_planned, _work_planned, _taking
     cdef int _plain_socket
-    cdef Py_ssize_t _reserved, _in_flight_bytes, _repeated, _unsent, _received
+    cdef Py_ssize_t _reserved, _reserved_rest, _in_flight_bytes, _repeated, _unsent, _received, _answered, _front
 
     cpdef object get_buffer(self, Py_ssize_t sizehint)
     cpdef object buffer_updated(self, Py_ssize_t nbytes)

@@ -10,6 +10,9 @@ read its answers, or that sends while it must wait, is not read from.
 Memory: a frame beyond COUNTED_FRAME that does not come whole in one read is received only while the server's
 budget has room for it, and keeps that room until it is answered, wherever its bytes are by then. One that
 does come whole costs no more than the read, unless it may be parked: any but Produce counts in any case.
+While others wait for room, one that is parked for long is answered early, or given up.
+
+A client that has left gets no answers. What it sent before, wanting none (acks=0), is taken all the same.
 
 Types for the compiler are in connection.pxd.
 """
@@ -27,6 +30,7 @@ from mainstem.fronts.kafka.dispatch import Dispatcher
 from mainstem.fronts.kafka.inbox import Inbox, Slab
 from mainstem.fronts.kafka.sending import plain_socket, send
 from mainstem.fronts.kafka.session import Session
+from mainstem.model.big_endian import int16_at
 from mainstem.model.errors import MainstemError
 from mainstem.model.logs import get_log
 from mainstem.model.slices import Chunk
@@ -78,14 +82,19 @@ class Connection:
         self._paused_reading = False
         self._paused_writing = False
         self._reserved = 0
+        self._reserved_rest = 0  # for requests of a peer that has left
         self._closed = False
         self._draining = False
+        self._left = False  # the peer is gone, and not all that it sent has been looked at
         self._send_planned = False
         self._work_planned = False
         self._taking = False  # requests; what becomes ready meanwhile is sent after it
         self._in_flight_bytes = 0  # of the requests that the answers in line belong to
         self._repeated = 0  # requests that were taken as such and are not counted yet
         self._when_ready = self._on_ready  # made once: every answer has it
+        self._answered = 0  # requests
+        self._front = -1  # the number of the request that was waited for at the last look
+        self._front_since = 0.0
         self._unsent = 0  # of answers handed to the transport, as far as it was counted
         self._sending_since = 0.0  # the peer took something at that time or had nothing to take
         self.opened_at = 0.0
@@ -116,21 +125,73 @@ class Connection:
             self.fail(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._closed and self._inbox.buffered:
-            self._complain_of_rest()
-        self._closed = True
         self._server.budget.leave(self)
-        self._server.budget.release(self._reserved)
-        self._reserved = 0
-        for answer in self._answers:
-            answer.cancel()
-            self._settle(answer)
-        self._answers.clear()
         self.session.listener.answers.held -= self._unsent
         self._unsent = 0
+        self._server.lost(self)
+        self.session.has_left = True
+        self._left = not self._closed
+        self._drop_answers(silent_too=self._closed)
+        self._paused_writing = False
+        buffered = self._inbox.buffered
+        if buffered and not self._reserved and self._left:
+            if self._server.budget.take_if_free(buffered):
+                self._reserved_rest = buffered
+            elif self._inbox.wanted <= buffered:
+                self.session.listener.complaints.tell(
+                    self.session, "requests of a client that has left are dropped", received_bytes=buffered
+                )
+                self._end()
+                return
+        self._work_off()
+
+    def _drop_answers(self, silent_too: bool) -> None:
+        """Nobody waits for them, though what wants none is still taken."""
+        kept = deque[Answer]()
+        for answer in self._answers:
+            if answer.silent and not silent_too:
+                kept.append(answer)
+                continue
+            self._in_flight_bytes -= answer.request_bytes
+            answer.cancel()
+            self._settle(answer)
+        self._answers = kept
+
+    def _work_off(self) -> None:
+        """Of a peer that is gone: take what came whole, in turns like anybody's."""
+        inbox = self._inbox
+        until = self._server.now() + TURN_S
+        self._taking = True
+        try:
+            while self._left and not self._closed and self._may_take() and inbox.take_frame():
+                if int16_at(inbox.slab.data, inbox.frame_start) == PRODUCE:
+                    self._take(inbox.slab, inbox.frame_start, inbox.frame_end)
+                if self._server.now() >= until:
+                    self._work_later()
+                    return
+        except MainstemError as error:
+            self.fail(str(error))
+        except Exception as error:  # a bug, see `_work`
+            events.error("a request failed", peer=self.peer, error=error)
+        finally:
+            self._taking = False
+        if self._send_planned:
+            self._send()
+        if self._closed or not self._answers:
+            self._end()
+
+    def _end(self) -> None:
+        """Nothing is left to do for it."""
+        if self._left and not self._closed and self._inbox.buffered:
+            self.session.listener.complaints.tell(
+                self.session, "connection ended within a request", received_bytes=self._inbox.buffered
+            )
+        self._left, self._closed = False, True
+        self._server.budget.release(self._reserved + self._reserved_rest)
+        self._reserved = self._reserved_rest = 0
+        self._drop_answers(silent_too=True)
         self.session.repeats = None  # they know each other
         self._when_ready = _nothing
-        self._server.lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._inbox.room()
@@ -154,6 +215,9 @@ class Connection:
 
     def _work(self) -> None:
         """Take as many requests as may be under way; then decide whether to go on reading."""
+        if self._left:
+            self._work_off()
+            return
         inbox = self._inbox
         planned_before = self._send_planned
         until = self._server.now() + TURN_S
@@ -235,7 +299,7 @@ class Connection:
     def _start(self, slab: Slab, start: int, end: int) -> Answer | None:
         session = self.session
         repeats = session.repeats
-        if repeats is not None and not session.takes_raw_tokens:
+        if repeats is not None and not session.takes_raw_tokens and not self._left:
             answer = repeats.start(slab, start, end, self._when_ready)
             if answer is not None:
                 self._repeated += 1
@@ -250,7 +314,10 @@ class Connection:
                 self._server.soon(self._send_ready)
 
     def _send_ready(self) -> None:
-        if self._send() and (self._inbox.buffered or self._paused_reading):
+        if self._left:
+            self._send()
+            self._work_off()
+        elif self._send() and (self._inbox.buffered or self._paused_reading):
             self._work()
 
     def _send(self) -> bool:
@@ -266,6 +333,7 @@ class Connection:
             if ready is None:
                 break
             answers.popleft()
+            self._answered += 1
             self._in_flight_bytes -= answer.request_bytes
             if answer.reserved or answer.held:
                 self._settle(answer)
@@ -295,7 +363,7 @@ class Connection:
             self.session.listener.answers.held -= answer.held
 
     def _write(self, chunks: list[Chunk]) -> None:
-        if self._closed:
+        if self._closed or self._left:
             return
         try:
             send(self._transport, self._plain_socket, chunks)
@@ -374,17 +442,6 @@ class Connection:
             )
             self.close()
 
-    def _complain_of_rest(self) -> None:
-        """The peer is gone. That is its own affair, unless it was in the middle of a request."""
-        try:
-            if not self._inbox.ends_within_frame():
-                return
-        except MainstemError:
-            pass  # what was begun would not have been taken either
-        self.session.listener.complaints.tell(
-            self.session, "connection ended within a request", received_bytes=self._inbox.buffered
-        )
-
     def drain(self) -> None:
         """Take no more requests: those under way are answered, then the connection is closed."""
         self._draining = True
@@ -404,6 +461,15 @@ class Connection:
         elif now - self.lively_at > 1:
             self._inbox.rest()
         self._received = 0
+        if self._front != self._answered or not self._answers:
+            self._front, self._front_since = self._answered, now
+
+    def hurry(self, now: float, patience_s: float) -> None:
+        """Others wait for memory: the request in front has had it for long if it is an old one."""
+        if self._answers and now - self._front_since > patience_s:
+            front = self._answers[0]
+            if front.reserved and front.hurry is not None:
+                front.hurry()
 
 
 class ConnectionProtocol(Connection, asyncio.BufferedProtocol):

@@ -162,6 +162,12 @@ class Dispatcher:
     def _spawn(self, work: Coroutine[Any, Any, None], answer: Answer) -> None:
         task = asyncio.get_running_loop().create_task(work)
         answer.on_cancel = task.cancel
+
+        def hurry() -> None:
+            task.cancel()
+            answer.fail("others need the memory of a request that was not answered in time")
+
+        answer.hurry = hurry
         # The loop keeps only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -133,12 +133,6 @@ class Inbox:
         """The first two bytes of the next frame as a number, -1 if they are not here."""
         return int16_at(self.slab.data, self._start + 4) if self._end - self._start >= 6 else -1
 
-    def ends_within_frame(self) -> bool:
-        """Whether a frame was begun that is not whole. For the end: those before it are taken and dropped."""
-        while self.take_frame():
-            pass
-        return self._end > self._start
-
     def rest(self) -> None:
         """Not much is expected for a while: hold on to no more memory than a new connection does, or than the
         frame needs that was begun."""
@@ -159,7 +153,8 @@ class Inbox:
         """Move what is left of a frame to a slab that holds it and, if it is small, many more."""
         old, start, end = self.slab, self._start, self._end
         if self._wanted <= TRUSTED_BYTES:
-            size = max(self._next_size, self._wanted)
+            # What is left may be whole frames that cannot be taken yet, and more bytes must fit behind them.
+            size = max(self._next_size, self._wanted, have + SMALLEST_ROOM)
         else:
             size = min(self._wanted, max(TRUSTED_BYTES, 2 * have))
         self.slab = self._fresh(size)

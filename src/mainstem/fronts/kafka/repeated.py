@@ -73,8 +73,8 @@ class RepeatedProduce(Answer):
         self.may_be_followed = True
         self.request_bytes = self.reserved = self.held = 0
         self.slab = None
-        self.cancelled = self.copied = False
-        self.on_cancel = None
+        self.cancelled = self.copied = self.silent = False
+        self.on_cancel = self.hurry = None
         self._route = route
         self._correlation_id = correlation_id
         self._base: int | None = None

@@ -23,8 +23,6 @@ events = get_log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    max_connections: int = 10_000
-    max_connections_per_peer: int = 10_000
     max_buffered_bytes: int = 128 << 20
     max_bytes_before_authentication: int = 64 << 10
     idle_ms: int = 600_000
@@ -34,7 +32,13 @@ class ServerLimits:
 
 
 class KafkaServer:
-    def __init__(self, listener: Listener, limits: ServerLimits, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        limits: ServerLimits,
+        budget: Budget | None = None,
+        guests: Guests | None = None,
+    ) -> None:
         self.listener = listener
         self.limits = limits
         self.budget = budget or Budget(limits.max_buffered_bytes)
@@ -48,7 +52,7 @@ class KafkaServer:
             limits.max_bytes_before_authentication,
         )
         self._connections: set[Connection] = set()
-        self._guests = Guests(limits.max_connections, limits.max_connections_per_peer)
+        self._guests = guests or Guests()
         self._soon: list[Callable[[], None]] = []  # to be run after this turn of the loop
         self._stopping = False
         self.tls: ssl.SSLContext | None = None  # replaced when certificates change; counts from then on
@@ -148,6 +152,8 @@ class KafkaServer:
         limits = self.limits
         for connection in list(self._connections):
             connection.look(now)
+            if self.budget.is_short:
+                connection.hurry(now, limits.stall_ms / 1000)
             silent_ms = (now - connection.last_active) * 1000
             # While others wait for the memory that it holds, a byte now and then is as good as none.
             moved_at = connection.lively_at if self.budget.is_short else connection.last_active

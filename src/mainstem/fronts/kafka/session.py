@@ -50,6 +50,7 @@ class Session:
     share_members: set[tuple[str, str]] | None = None  # group and member that read in share groups here
     peer: str = ""  # as the log names it: address and port
     complained_ms: int | None = None  # when the log last had a line about it, see complaints.py
+    has_left: bool = False  # what it sent and wants no answer to is still taken
     ending: str = ""  # why the connection is to be closed once the answers so far are sent
 
     @property

@@ -40,6 +40,8 @@ FILL_PAUSE_S = 0.02
 LARGEST_PAGE = 2 << 20
 # The errors that a full disk gives: a state to live with. Any other means that the disk cannot be trusted.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+# Of background work, which is tried again. Nor is the disk to blame where no descriptor is left.
+PASSING = (*NO_SPACE, errno.EMFILE, errno.ENFILE)
 
 
 class Files:
@@ -65,13 +67,13 @@ class Files:
         self._closed = False
 
     def change(self, edit: Callable[[Manifest], Manifest]) -> Manifest:
-        """OSError: there was no space, and nothing has changed. Whatever else fails ends the process."""
+        """OSError: it may be tried again, and nothing has changed. Whatever else fails ends the process."""
         with self._changing:
             changed = edit(self.manifest)
             try:
                 write_manifest(self.disk, self.folder, changed)
             except OSError as error:
-                if error.errno in NO_SPACE:
+                if error.errno in PASSING:
                     raise
                 raise StorageFailed(f"{self.folder}: the manifest could not be written: {error}") from error
             with self._lock:

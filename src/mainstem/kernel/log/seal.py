@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mainstem.kernel.log.files import NO_SPACE
+from mainstem.kernel.log.files import PASSING
 from mainstem.kernel.log.jobs import Sealed, SealJob
 from mainstem.kernel.log.layout import (
     FILE_HEAD,
@@ -38,12 +38,12 @@ def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
 def seal_table(disk: Disk, folder: str, table: PlaceTable, size: int) -> Sealed:
     """Write the sidecar of a journal file that this process wrote, without reading any of it again.
 
-    OSError: there was no space. Whatever else fails ends the process, as any sync of its own that fails.
+    OSError: it may be tried again. Whatever else fails ends the process, as any sync of its own that fails.
     """
     try:
         _write(disk, folder, table, size)
     except OSError as error:
-        if error.errno in NO_SPACE:
+        if error.errno in PASSING:
             raise
         raise StorageFailed(f"the index of file {table.file_id} could not be written: {error}") from error
     return Sealed(len(table), 0)

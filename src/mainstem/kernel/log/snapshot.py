@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mainstem.kernel.log.files import NO_SPACE
+from mainstem.kernel.log.files import PASSING
 from mainstem.kernel.log.layout import FILE_HEAD, FileKind, FrameKind, check_file_head, file_head, frame_head
 from mainstem.kernel.log.scan import scan
 from mainstem.model.errors import CorruptFile, StorageFailed
@@ -42,11 +42,14 @@ class SnapshotWriter:
         self._position = at
 
     def finish(self) -> int:
-        """Seal, sync, rename; returns the size. OSError: no space. What else fails ends the process."""
+        """Seal, sync, rename; returns the size.
+
+        OSError: it may be tried again. What else fails ends the process.
+        """
         try:
             return self._finish()
         except OSError as error:
-            if error.errno in NO_SPACE:
+            if error.errno in PASSING:
                 raise
             raise StorageFailed(f"{self._path}: the snapshot could not be written: {error}") from error
 

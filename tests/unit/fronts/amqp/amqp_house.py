@@ -17,6 +17,7 @@ from mainstem.fronts.amqp.server import AmqpServer, ServerLimits
 from mainstem.fronts.amqp.session import Listener
 from mainstem.fronts.kafka.budget import Budget
 from mainstem.kernel.log.log import LogOptions
+from mainstem.net.guests import Guests
 
 PATIENCE_S = 10
 
@@ -34,12 +35,18 @@ class House:
 
 @asynccontextmanager
 async def house(
-    folder: Path, limits: ServerLimits | None = None, budget_bytes: int = 64 << 20
+    folder: Path,
+    limits: ServerLimits | None = None,
+    budget_bytes: int = 64 << 20,
+    guests: Guests | None = None,
 ) -> AsyncIterator[House]:
     small = LogOptions(file_bytes=4 << 20, reserve_bytes=256 << 10)
     broker = await Broker.open(BrokerOptions(folder=str(folder), log=small))
     server = AmqpServer(
-        Listener("amqp", broker, OpenAccess()), limits or ServerLimits(drain_ms=1000), Budget(budget_bytes)
+        Listener("amqp", broker, OpenAccess()),
+        limits or ServerLimits(drain_ms=1000),
+        Budget(budget_bytes),
+        guests,
     )
     _, port = await server.start("127.0.0.1", 0)
     try:

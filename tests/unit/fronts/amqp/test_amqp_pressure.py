@@ -10,6 +10,7 @@ from amqp_house import house, until
 from pamqp import body, commands, heartbeat
 
 from mainstem.fronts.amqp.server import ServerLimits
+from mainstem.net.guests import Guests
 
 
 def test_a_publisher_waits_while_the_broker_is_short_of_room(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_clients_are_told_that_the_broker_stops(tmp_path: Path) -> None:
 
 def test_more_connections_than_allowed_are_closed(tmp_path: Path) -> None:
     async def run() -> None:
-        async with house(tmp_path, ServerLimits(max_connections=2, drain_ms=500)) as here:
+        async with house(tmp_path, ServerLimits(drain_ms=500), guests=Guests(2)) as here:
             kept = [await here.client(), await here.client()]
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await here.client()

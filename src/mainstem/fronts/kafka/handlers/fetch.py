@@ -15,10 +15,9 @@ from mainstem.broker.broker import Broker
 from mainstem.broker.partition import Partition
 from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, WouldBlock, is_cut
 from mainstem.fronts.kafka.answer import Answer
-from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of
+from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of, code_of_read
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.errors import (
-    CorruptFile,
     FencedLeaderEpoch,
     MainstemError,
     StorageError,
@@ -41,7 +40,6 @@ events = get_log(__name__)
 
 READ_COMMITTED = 1
 STORAGE_ERROR = 56
-CORRUPT_MESSAGE = 2
 _FETCH_SESSION_ID_NOT_FOUND = 70
 # KIP-110: what an older client gets of a topic whose batches are all zstd. As in Kafka the topic's setting
 # decides: where a topic keeps batches as they were sent nobody looks into them on their way out.
@@ -263,6 +261,7 @@ class Fetching:
                 partition.wait(self._woken)
                 self._partitions.append(partition)
         self._timer = loop.call_later(self._query.max_wait_ms / 1000, self._time_is_up)
+        self._answer.hurry = self._time_is_up
 
     def _woken(self) -> None:
         """Something came for one of the partitions."""
@@ -286,6 +285,7 @@ class Fetching:
         self._send(results, size)
 
     def _stop_waiting(self) -> None:
+        self._answer.hurry = None
         for partition in self._partitions:
             partition.stop_waiting(self._woken)
         self._partitions = []
@@ -337,13 +337,10 @@ def without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
 
 def _failed(broker: Broker, topic: Topic, index: int, error: Exception) -> FetchResult:
     # What the system says about a file is the storage's trouble, which clients ask again about.
-    code = code_of(StorageError(str(error)) if isinstance(error, OSError) else error)
-    if code in (UNKNOWN_SERVER_ERROR, STORAGE_ERROR):
+    known = StorageError(str(error)) if isinstance(error, OSError) else error
+    if code_of(known) in (UNKNOWN_SERVER_ERROR, STORAGE_ERROR):
         events.error("a read failed", topic=broker.topics.name_of(topic), partition=index, error=error)
-    if isinstance(error, CorruptFile):
-        # To ask again is of no use, and clients that are told of storage do so for ever, without a word.
-        code = CORRUPT_MESSAGE
-    return (index, code, -1, -1, -1, None, ())
+    return (index, code_of_read(known), -1, -1, -1, None, ())
 
 
 def _result(index: int, read: PartitionRead) -> FetchResult:

@@ -93,6 +93,9 @@ def produce(
 ) -> Answer | None:
     version = header.api_version
     query = parse_produce(frame, position, version)
+    answer.silent = query[1] == 0
+    if session.has_left and not answer.silent:
+        return None
     producing = Producing(session, header, query, answer)
     if not producing.go_on():
         answer.may_be_followed = False  # nothing of this connection may overtake it
@@ -200,14 +203,15 @@ class Producing:
 
     def _look(self, partition: Partition, batch: _Batch, records: memoryview) -> None:
         def then(found: Looked | Exception) -> None:
-            if not self._answer.cancelled:
-                self._answer.on_cancel = None
-                self._next_turn(batch, found)
+            self._answer.on_cancel = None
+            self._next_turn(batch, found)
 
         waiting = self._broker.looker.look(partition.topic.policy, records, then)
         self._answer.on_cancel = waiting.give_up
 
     def _next_turn(self, batch: _Batch, looked: Looked | Exception | None) -> None:
+        if self._answer.cancelled:
+            return
         if isinstance(looked, Exception) and not isinstance(looked, MainstemError):
             self._give_up(looked)
             return

@@ -18,7 +18,7 @@ from mainstem.broker.shares import (
     Verdict,
     Wanted,
 )
-from mainstem.fronts.kafka.codes import code_of, text_of
+from mainstem.fronts.kafka.codes import code_of, code_of_read, text_of
 from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
@@ -161,7 +161,7 @@ def _partition_data(
         ]
         data.current_leader.leader_epoch = delivered.partition.leader_epoch
     if error is not None:
-        data.error_code, data.error_message = code_of(error), text_of(error)
+        data.error_code, data.error_message = code_of_read(error), text_of(error)
     return data
 
 
