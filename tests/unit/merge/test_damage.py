@@ -7,10 +7,11 @@ import errno
 import random
 
 import pytest
-from merge_house import EAGER, House, post
+from merge_house import EAGER, House, post, records
 
-from mainstem.kernel.log.damage import stay_behind
-from mainstem.kernel.log.jobs import Failed, MergeJob
+from mainstem.kernel.log.damage import Damage, stay_behind
+from mainstem.kernel.log.facts import CompactPolicy
+from mainstem.kernel.log.jobs import Failed, Merged, MergeJob
 from mainstem.kernel.log.manifest import Manifest, RunEntry
 from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import UpkeepOptions, keyed_choice, tier_choice
@@ -18,6 +19,7 @@ from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.upkeep import Upkeep
 from mainstem.model.errors import BodyGone, CorruptFile, StorageFailed
 from mainstem.model.meters import Meters
+from mainstem.model.records import decode_records, encode_batch
 from mainstem.testing.memory_disk import MemoryDisk
 
 SEALED_HERE = UpkeepOptions(level0_files=2, merge_after_ms=0, survey_every_ms=1 << 60)
@@ -179,13 +181,30 @@ def test_files_that_stayed_are_merged_later_behind_what_went_before():
     house.check()
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_damage_that_comes_and_goes_changes_no_order_and_no_record(seed):
+def records_of(batches: list[bytes]) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for one in batches for record in decode_records(one)]
+
+
+def check_with_compaction(house: House) -> None:
+    """Of each key the last record is there, in its place; and nothing that was not written."""
+    compacted = {partition: house.model.pop(partition, []) for partition in house.facts.policies}
+    house.check()
+    for partition, batches in compacted.items():
+        written, found = records_of(batches), records_of(house.read(partition))
+        left = set(found)
+        assert found == [record for record in written if record in left]
+        assert left >= set({record[1]: record for record in written}.values())
+    house.model.update(compacted)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_damage_that_comes_and_goes_changes_no_order_and_no_record_and_is_not_met_for_ever(seed):
     chance = random.Random(seed)
     options = UpkeepOptions(
         level0_files=chance.choice([2, 3]), merge_after_ms=0, survey_every_ms=50_000, fan_in=3
     )
     house = house_on(disk := MemoryDisk("/data"), options)
+    house.facts.policies = dict.fromkeys(chance.sample(range(1, 8), 2), CompactPolicy())
     bodies: list[tuple[int, int]] = []
     damaged: list[tuple[int, int]] = []
 
@@ -198,7 +217,9 @@ def test_damage_that_comes_and_goes_changes_no_order_and_no_record(seed):
         if what < 0.55:
             body = finished_with(house, *chance.sample(range(1, 8), chance.choice([1, 1, 2])))
             house.trim(999, house.ends[999])
-            if chance.random() < 0.15:
+            if chance.random() < 0.2:
+                for partition in chance.sample(range(1, 8), chance.choice([0, 1, 2])):
+                    house.link(partition, body)
                 damage(disk, body)
                 damaged.append(body)
             else:
@@ -217,11 +238,118 @@ def test_damage_that_comes_and_goes_changes_no_order_and_no_record(seed):
         house.now_ms += 10_000
         house.work()
         assert in_order(house)
+    until_quiet(house)
+    assert not any(isinstance(one, Failed) for one in until_quiet(house)), "what is damaged is known by now"
     for body in damaged:
         mend(body)
-    house.check()
+    check_with_compaction(house)
     house.reopen()
+    check_with_compaction(house)
+    house.now_ms += options.damage_wait_ms
+    house.trim(999, house.ends.get(999, 0))
+    assert not any(isinstance(one, Failed) for one in until_quiet(house))
+    check_with_compaction(house)
+
+
+def linked_by_a_compacted_partition(*others: int) -> tuple[House, tuple[int, int]]:
+    """Partition 2 is compacted and names a body of partition 1, which lies in an older file."""
+    house = house_on(MemoryDisk("/data"), FAR_AWAY)
+    house.facts.policies[2] = CompactPolicy()
+    body = finished_with(house, 1)
+    house.append(2)
+    house.link(2, body, 0, 2)
+    house.append(2)
+    finished_with(house, 3)
+    for partition in others:
+        finished_with(house, partition)
+    house.trim(999, house.ends[999])
+    house.plan()
+    house.options = SEALED_HERE
+    return house, body
+
+
+def test_compaction_stops_at_a_link_to_a_damaged_body_and_merges_go_on():
+    house, bad = linked_by_a_compacted_partition(*range(11, 16))
+    damage(house.disk, bad)
+    house.open()
+    outcomes = until_quiet(house)
+    assert sum(isinstance(one, Failed) for one in outcomes) == 1
+    (held_back,) = [one for one in outcomes if isinstance(one, Merged) and one.unread_links]
+    assert held_back.unread_links == 1
+    assert "a linked body does not match its crc" in held_back.why_unread
+    assert journals(house) == [bad[0]]
+    assert [place.link for place in house.log.places(2, 0, 1000, 100, wait=True)] == [False, True, False]
+    assert until_quiet(house) == []
+    house.reopen()
+    damage(house.disk, bad)  # as it was
     house.check()
+    finished_with(house, 2, 3)
+    finished_with(house, 2, 3)
+    until_quiet(house)
+    assert journals(house) == []
+    assert not any(place.link for place in house.log.places(2, 0, 1000, 100, wait=True))
+    house.check()
+
+
+def test_records_before_a_link_that_cannot_be_read_are_compacted_and_none_behind_it():
+    house = house_on(MemoryDisk("/data"), FAR_AWAY)
+    house.facts.policies[2] = CompactPolicy()
+    bad = finished_with(house, 1)
+    for base in (0, 2):
+        house.append_batch(2, bytes(encode_batch(records(2, "same"), base_offset=base)))
+    house.link(2, bad, 0, 2)
+    for base in (6, 8):
+        house.append_batch(2, bytes(encode_batch(records(2, "same"), base_offset=base)))
+    finished_with(house, 3)
+    finished_with(house, 4)
+    house.trim(999, house.ends[999])
+    house.plan()
+    damage(house.disk, bad)
+    house.options = SEALED_HERE
+    house.open()
+    until_quiet(house)
+    assert journals(house) == [bad[0]]
+    damage(house.disk, bad)
+    assert [offset for offset, _, _ in records_of(house.read(2))] == [2, 3, 4, 5, 6, 7, 8, 9]
+    check_with_compaction(house)
+
+
+def test_a_body_in_a_file_without_a_readable_index_is_read_for_compaction():
+    house, body = linked_by_a_compacted_partition()
+    (sidecar,) = [places for places in house.log.sealed if places.file_id == body[0]]
+    flip(
+        house.disk, f"/data/files/{body[0]:010d}.journal", 40
+    )  # not the body: the file cannot be read through
+    flip(house.disk, sidecar.path, sidecar._rows_at + 50)
+    house.upkeep.close()
+    house.upkeep = Upkeep(house.log, house.facts, house.runner, post, SEALED_HERE, Meters())
+    until_quiet(house)
+    assert journals(house) == [body[0]]
+    assert not any(place.link for place in house.log.places(2, 0, 1000, 100, wait=True))
+
+
+def test_damage_that_was_known_and_fails_a_job_again_gives_others_their_turn():
+    known = Damage(1000)
+    tables = [PlaceTable(file_id) for file_id in (1, 2, 3)]
+    where = "/data/files/0000000001.journal"
+    assert known.found(where, {2, 3}, tables, 0) == {1}
+    assert known.found(where, {2, 3}, tables, 0) == {1, 2, 3}
+    assert known.file_ids == {1, 2, 3}
+    assert known.found(where, {1, 2}, tables, 0) == {1}
+    known.forget(1000, {1, 2, 3})
+    assert not known.file_ids
+    assert known.found("/data/files/0000000007.journal", {2}, tables, 0) == {2}
+
+
+def test_the_log_says_how_long_upkeep_waits_and_which_file_is_left_out(caplog):
+    house, bad = linked_by_a_compacted_partition()
+    damage(house.disk, bad)
+    house.open()
+    with caplog.at_level("ERROR"):
+        house.work()
+    (message,) = [r.getMessage() for r in caplog.records if r.name.endswith("upkeep")]
+    assert f"wait_ms={SEALED_HERE.retry_ms} " in message
+    assert f"left_out=[{bad[0]}] left_out_ms={SEALED_HERE.damage_wait_ms}" in message
 
 
 def test_a_file_of_which_body_and_index_are_damaged_holds_up_no_other():

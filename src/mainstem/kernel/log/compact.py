@@ -3,7 +3,8 @@
 The rules (Kafka's, restated for runs):
 
 - Only batches below a bound are touched: the last stable offset, the first batch younger than the minimum
-  lag, and the first offset of a transaction whose end does not lie in these files.
+  lag, the first that cannot be read, and the first offset of a transaction whose end does not lie in these
+  files.
 - Of each key the last record stays. Records without a key go, and so do those of aborted transactions.
 - A tombstone stays for the retention time, counted from the first merge that saw it as the last of its key:
   that merge writes the horizon into the batch. It goes afterwards, but only when no older file outside the
@@ -52,6 +53,10 @@ class Compaction:
         self._record = 0
         # Producer id -> whether a record of its open transaction was kept; absent: its start was not seen.
         self._kept_in_txn: dict[int, bool] = {}
+
+    def hold_back(self, offset: int) -> None:
+        """Touch nothing from there on; before `study`."""
+        self.bound = min(self.bound, offset)
 
     def study(self, batches: Batches) -> None:
         self._study_headers(batches())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence, Set
 from itertools import islice
 
+from mainstem.kernel.log.layout import PLACES_SUFFIX, file_id_of
 from mainstem.kernel.log.places import Places
 from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.survey import Floor
@@ -23,8 +24,26 @@ class Damage:
         self._looked_at: tuple[Set[int], Set[int]] = frozenset(), frozenset()
         self._next_look_ms = 0
 
-    def note(self, file_ids: Iterable[int], now_ms: int) -> None:
-        self._until_ms.update(dict.fromkeys(file_ids, now_ms + self._wait_ms))
+    def found(self, path: str, job_files: Set[int], tables: Iterable[Places], now_ms: int) -> Set[int]:
+        """A job about these files came upon damage in a file. Returns which ones are left out from now on.
+
+        The damaged one, of those in use (`tables`). If it is not known, or was left out before and the job
+        needs it nevertheless, then all that the job was about: the next job must be another.
+        """
+        file_id = file_id_of(path)
+        bad = [places for places in tables if places.file_id == file_id]
+        known = file_id in self._until_ms
+        if path.endswith(PLACES_SUFFIX):
+            sidecars = [places for places in bad if isinstance(places, Sidecar)]
+            for sidecar in sidecars:
+                sidecar.damaged = True  # to be made again, if its file is sound as far as is known
+            if sidecars and not known:
+                return frozenset()
+        left_out = {file_id} if bad else set(job_files)
+        if known and file_id not in job_files:
+            left_out |= job_files
+        self._until_ms.update(dict.fromkeys(left_out, now_ms + self._wait_ms))
+        return left_out
 
     def forget(self, now_ms: int, known: Set[int]) -> None:
         """Of files that are gone, and what is due to be tried again."""

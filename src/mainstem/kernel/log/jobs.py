@@ -78,6 +78,9 @@ class Merged(msgspec.Struct, frozen=True, array_like=True, tag=2):
     places_kept: int
     places_dropped: int
     records_removed: int
+    # Links of compacted partitions whose bodies could not be read: compaction stops at the first.
+    unread_links: int = 0
+    why_unread: str = ""
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag=3):

@@ -9,7 +9,8 @@ Links and bodies:
   filled in at the end.
 - Links in files outside the merge keep the addresses they have. The run that holds a body says under which
   old addresses it is still asked for (`moved`), so that no foreign file is rewritten.
-- In partitions that are compacted by key, a link becomes the batch that it reads as.
+- In partitions that are compacted by key, a link becomes the batch that it reads as. Where that cannot be
+  read, because a file is damaged that may lie outside, compaction holds back and the link is copied.
 
 Partitions that are compacted go to runs of their own: compacting them again then does not rewrite the others.
 """
@@ -23,13 +24,21 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from mainstem.kernel.log.compact import Compaction
 from mainstem.kernel.log.jobs import BodyId, CompactOrder, Input, Merged, MergeJob
-from mainstem.kernel.log.layout import Link, body_name, pack_link, places_name, unpack_link
+from mainstem.kernel.log.layout import (
+    FileKind,
+    Link,
+    body_name,
+    pack_link,
+    places_name,
+    run_name,
+    unpack_link,
+)
 from mainstem.kernel.log.places import Place
 from mainstem.kernel.log.reader import BodyReader
 from mainstem.kernel.log.runs import RunWriter
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar, place_of
 from mainstem.model.batch import BATCH_OVERHEAD, LENGTH_END, MAGIC, SIGNED_FROM, read_header
-from mainstem.model.errors import CorruptFile
+from mainstem.model.errors import CorruptFile, MainstemError
 from mainstem.model.ports import Buffer, Disk, File
 
 # Places closer than this are read at once.
@@ -84,6 +93,9 @@ class _Merge:
         self._asked_as: dict[BodyId, set[BodyId]] = {}
         self._located: dict[BodyId, tuple[RunWriter, int]] = {}
         self._late: list[_LateLink] = []
+        # Base offsets, by compacted partition, of links that stay links.
+        self._unread: dict[int, set[int]] = {}
+        self._why_unread = ""
         self._read_bytes = 0
         self._kept = 0
         self._dropped = 0
@@ -112,12 +124,19 @@ class _Merge:
             places_kept=self._kept,
             places_dropped=self._dropped,
             records_removed=self._records_removed,
+            unread_links=sum(map(len, self._unread.values())),
+            why_unread=self._why_unread,
         )
 
     # --- files -----------------------------------------------------------------------------------
 
     def _open(self, file_id: int) -> File:
-        return self._disk.open(f"{self._job.folder}/{body_name(file_id, self._kinds[file_id])}")
+        kind = self._kinds.get(file_id)
+        if kind is None:
+            # The job names no file without an index that can be read; bodies in there are named all the same.
+            is_run = self._disk.exists(f"{self._job.folder}/{run_name(file_id)}")
+            kind = FileKind.RUN if is_run else FileKind.JOURNAL
+        return self._disk.open(f"{self._job.folder}/{body_name(file_id, kind)}")
 
     def _sidecar(self, entry: Input) -> Sidecar:
         path = f"{self._job.folder}/{places_name(entry.file_id)}"
@@ -166,15 +185,25 @@ class _Merge:
             if not sidecar.link_rows:
                 continue
             for partition in sidecar.partitions():
-                if partition in self._job.compact:
-                    continue
                 floor = self._job.floors.get(partition, 0)
                 for row in sidecar.raw_rows(partition):
                     place = place_of(sidecar.file_id, row)
-                    if place.link and place.last >= floor:
+                    if place.link and place.last >= floor and self._stays_link(partition, place):
                         link = self._bodies.link(place, True)
                         if link.body_file in self._inside:
                             self._needed.add((link.body_file, link.body_position))
+
+    def _stays_link(self, partition: int, place: Place) -> bool:
+        if partition not in self._job.compact:
+            return True
+        try:
+            self._bodies.batches([place], True)
+        except (MainstemError, OSError) as error:
+            # Found out once, before anything is written: whoever counts records must see the same ones again.
+            self._unread.setdefault(partition, set()).add(place.base)
+            self._why_unread = self._why_unread or str(error)
+            return True
+        return False
 
     def _note(self, body: BodyId, out: RunWriter, position: int) -> None:
         if body in self._needed:
@@ -294,10 +323,20 @@ class _Merge:
 
     def _compact(self, partition: int, order: CompactOrder) -> None:
         compaction = Compaction(order, self._job.now_ms, self._job.max_keys)
+        unread = self._unread.get(partition, set())
+        if unread:
+            compaction.hold_back(min(unread))
         kept, dropped = self._kept, self._dropped
-        compaction.study(lambda: (batch for _, batch in self._batches(partition)))
+        compaction.study(
+            lambda: (self._batch(*one) for one in self._live(partition) if one.place.base not in unread)
+        )
         self._kept, self._dropped = kept, dropped
-        for place, batch in self._batches(partition):
+        for place, data in self._live(partition):
+            if place.base in unread:
+                self._copy_link(self._output(keyed=True), partition, place, data)
+                self._pace(place.size)
+                continue
+            batch = self._batch(place, data)
             left = compaction.clean(batch)
             if left is None:
                 self._kept -= 1
@@ -311,10 +350,8 @@ class _Merge:
             self._pace(len(left))
         self._records_removed += compaction.records_removed
 
-    def _batches(self, partition: int) -> Iterator[tuple[Place, Buffer]]:
-        for place, data in self._live(partition):
-            if place.link:
-                yield place, self._bodies.batches([place], True)[0]
-            else:
-                self._checked(place, data)
-                yield place, data
+    def _batch(self, place: Place, data: memoryview) -> Buffer:
+        if place.link:
+            return self._bodies.batches([place], True)[0]
+        self._checked(place, data)
+        return data

@@ -37,7 +37,7 @@ from mainstem.kernel.log.jobs import (
     Sealed,
     SealJob,
 )
-from mainstem.kernel.log.layout import PLACES_SUFFIX, FileKind, file_id_of, places_name
+from mainstem.kernel.log.layout import FileKind, file_id_of, places_name
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.miller import Post, Runner
 from mainstem.kernel.log.places import Places, PlaceTable
@@ -472,6 +472,9 @@ class Upkeep:
             read_bytes=outcome.read_bytes,
             written_bytes=outcome.written_bytes,
         )
+        if outcome.unread_links:
+            why, count = outcome.why_unread, outcome.unread_links
+            events.warning("compaction waits for links whose bodies cannot be read", links=count, why=why)
         self._when_settled(merge.mark, lambda: self._log.keep_house(lambda: self._name_runs(merge, outcome)))
 
     def _let_go(self, merge: _Merge) -> None:
@@ -570,24 +573,16 @@ class Upkeep:
         self._meters.failures.value += 1
         wait_ms = min(self._options.retry_ms << min(self._failures - 1, 20), self._options.max_retry_ms)
         self._not_before_ms = self._now_ms + wait_ms
-        if outcome.corrupt:
-            self._note_damage(outcome.path, files)
-            wait_ms = self._options.damage_wait_ms
-        report = events.error if outcome.corrupt else events.warning
-        report("upkeep failed and will be tried again", what=what, why=outcome.error, wait_ms=wait_ms)
-
-    def _note_damage(self, path: str, files: Set[int]) -> None:
-        """That file is left out for long; or all that the job was about, if nobody knows which one it is."""
-        log = self._log
-        file_id = file_id_of(path)
-        bad = [places for places in (*log.sealed, *log.retired) if places.file_id == file_id]
-        if path.endswith(PLACES_SUFFIX):
-            for sidecar in bad:
-                if isinstance(sidecar, Sidecar):
-                    sidecar.damaged = True  # to be made again, if its file is sound as far as is known
-                    if file_id not in self._damage.file_ids:
-                        return
-        self._damage.note({file_id} if bad else files, self._now_ms)
+        message = "upkeep failed and will be tried again"
+        if not outcome.corrupt:
+            events.warning(message, what=what, why=outcome.error, wait_ms=wait_ms)
+            return
+        in_use = (*self._log.sealed, *self._log.retired)
+        left_out = sorted(self._damage.found(outcome.path, files, in_use, self._now_ms))
+        for_ms = self._options.damage_wait_ms if left_out else 0
+        events.error(
+            message, what=what, why=outcome.error, wait_ms=wait_ms, left_out=left_out, left_out_ms=for_ms
+        )
 
 
 def _failed(error: Exception) -> Failed:
