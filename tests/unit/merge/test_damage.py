@@ -115,15 +115,61 @@ def test_a_file_is_tried_again_after_a_long_while():
     house.check()
 
 
-def test_a_file_that_cannot_be_sealed_keeps_no_other_from_it():
+def test_a_damaged_file_that_the_child_cannot_seal_gets_its_index_from_memory_and_the_broker_starts_again():
     house = house_on(disk := MemoryDisk("/data"), EAGER)
-    bad = finished_with(house, 1)
+    house.append(1, 2)
+    bad = house.append(1, 2)
+    finished_with(house, 1)
     damage(disk, bad)
     body = finished_with(house, 2)
-    until_quiet(house)
+    outcomes = until_quiet(house)
+    assert sum(isinstance(one, Failed) for one in outcomes) == 1
     indexes = {places.file_id: type(places) for places in house.log.sealed}
-    assert indexes[bad[0]] is PlaceTable
+    assert indexes[bad[0]] is Sidecar
     assert indexes[body[0]] is Sidecar
+    house.reopen()
+    with pytest.raises(CorruptFile, match=f"{bad[0]:010d}.journal"):
+        house.check()
+    house.facts.floors[1], before = 4, house.model[1]  # only what is damaged is lost
+    assert house.read(1) == before[2:]
+    house.facts.floors[1] = 0
+    damage(disk, bad)  # as it was
+    until_quiet(house)
+    assert journals(house) == []
+    house.check()
+
+
+def test_a_damaged_run_without_its_index_gets_that_from_memory_too():
+    house = house_on(disk := MemoryDisk("/data"), UpkeepOptions(merge_after_ms=0, survey_every_ms=1 << 60))
+    body = finished_with(house, 1, 2)
+    house.link(3, body)
+    house.work()
+    (run,) = house.log.files.manifest.runs
+    disk.remove(f"/data/files/{run.file_id:010d}.places")
+    house.reopen()
+    place = house.log.places(1, 0, 1, 1)[0]
+    flip(disk, f"/data/files/{run.file_id:010d}.run", place.position + 100)
+    until_quiet(house)
+    house.reopen()
+    assert house.read(3) == house.model[3], "a body is found by its old address"
+    flip(disk, f"/data/files/{run.file_id:010d}.run", place.position + 100)
+    house.check()
+
+
+def test_an_index_that_cannot_be_read_back_is_not_written_over_and_over():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    finished_with(house, 1)
+    written = []
+
+    def fault(verb: str, path: str) -> None:
+        if verb == "rename" and ".places" in path:
+            written.append(path)
+            disk.seen.files[disk.seen.names[path]][40] ^= 1
+
+    disk.fault = fault
+    until_quiet(house)
+    until_quiet(house)
+    assert len(written) == 1
 
 
 def test_partitions_are_held_up_by_what_lives_and_the_owner_gets_turns_meanwhile():

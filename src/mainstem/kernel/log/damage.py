@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence, Set
 from itertools import islice
 
+from mainstem.kernel.log.jobs import Failed
 from mainstem.kernel.log.layout import PLACES_SUFFIX, file_id_of
 from mainstem.kernel.log.places import Places
 from mainstem.kernel.log.sidecar import Sidecar
 from mainstem.kernel.log.survey import Floor
+from mainstem.model.errors import CorruptFile
 
 LOOK_MS = 60_000
 
@@ -19,6 +21,8 @@ class Damage:
     def __init__(self, wait_ms: int) -> None:
         self._wait_ms = wait_ms
         self._until_ms: dict[int, int] = {}
+        # Of those, files whose index was written here and could not be read back.
+        self.unsealable: set[int] = set()
         # Finished journal files that stay where they are: damaged ones, and what must not overtake them.
         self.left_behind: Set[int] = frozenset()
         self._looked_at: tuple[Set[int], Set[int]] = frozenset(), frozenset()
@@ -49,6 +53,7 @@ class Damage:
         """Of files that are gone, and what is due to be tried again."""
         left = self._until_ms.items()
         self._until_ms = {id_: until_ms for id_, until_ms in left if now_ms < until_ms and id_ in known}
+        self.unsealable &= self._until_ms.keys()
 
     def mind(
         self, finished: Sequence[Places], floor: Floor, now_ms: int, slice_steps: int
@@ -66,6 +71,11 @@ class Damage:
     @property
     def file_ids(self) -> Set[int]:
         return self._until_ms.keys()
+
+
+def failure_of(error: Exception) -> Failed:
+    path = error.path if isinstance(error, CorruptFile) else ""
+    return Failed(f"{type(error).__name__}: {error}", corrupt=bool(path), path=path)
 
 
 def bad_index(tables: Iterable[Places], but: Set[int]) -> Sidecar | None:

@@ -36,7 +36,7 @@ def seal_file(disk: Disk, job: SealJob, pace: Callable[[int], None]) -> Sealed:
 
 
 def seal_table(disk: Disk, folder: str, table: PlaceTable, size: int) -> Sealed:
-    """Write the sidecar of a journal file that this process wrote, without reading any of it again.
+    """Write the sidecar of a file whose whole index is in memory, without reading any of the file again.
 
     OSError: it may be tried again. Whatever else fails ends the process, as any sync of its own that fails.
     """

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Set
 from dataclasses import dataclass
 from functools import partial
 
-from mainstem.kernel.log.damage import Damage, bad_index
+from mainstem.kernel.log.damage import Damage, bad_index, failure_of
 from mainstem.kernel.log.facts import Facts
 from mainstem.kernel.log.jobs import (
     DELETED,
@@ -255,12 +255,19 @@ class Upkeep:
         # Rather slow for a moment than with an index that grows while a merge goes on. Only then: at other
         # times the child may be at work on a long one.
         all_lengths = self._merging and self._waiting_rows() >= self._options.max_waiting_rows
+        # And those that the child cannot make, because a part of their file is damaged: without an index on
+        # disk the next start could not make one either, and would refuse.
+        damaged = self._damage.file_ids
         short = [
             (table, entry.size)
             for table, entry in self._unsealed()
-            if (self._is_short(table, entry) or (all_lengths and entry.kind == FileKind.JOURNAL))
+            if (
+                self._is_short(table, entry)
+                or (all_lengths and entry.kind == FileKind.JOURNAL)
+                or table.file_id in damaged
+            )
             and not (self._busy and table.targets)
-            and table.file_id not in self._damage.file_ids
+            and table.file_id not in self._damage.unsealable
         ]
         if short:
             chosen = short[:_SEALS_AT_ONCE]
@@ -277,9 +284,14 @@ class Upkeep:
                 self._post(self._meters.sealed, sealed)
                 made.append(open_sidecar(self._files.disk, self._files.path(places_name(table.file_id))))
         except (OSError, CorruptFile) as error:
-            why = _failed(error)
-            self._post(lambda files: self._wait_after("sealing files", why, files), {file_id_of(why.path)})
+            self._post(self._cannot_seal, failure_of(error))
         self._post(self._use_short, made)
+
+    def _cannot_seal(self, why: Failed) -> None:
+        file_id = file_id_of(why.path)
+        self._wait_after("sealing files", why, {file_id})
+        if why.corrupt:
+            self._damage.unsealable.add(file_id)
 
     def _use_short(self, made: list[Sidecar]) -> None:
         self._sealing = frozenset()
@@ -433,7 +445,7 @@ class Upkeep:
             sidecar = open_sidecar(self._files.disk, self._files.path(places_name(file_id)))
         except (OSError, CorruptFile) as error:
             what = f"opening the sidecar of file {file_id}"
-            self._post(lambda why: self._fail(what, why, {file_id}), _failed(error))
+            self._post(lambda why: self._fail(what, why, {file_id}), failure_of(error))
             return
         self._post(self._use_sealed, sidecar)
 
@@ -583,8 +595,3 @@ class Upkeep:
         events.error(
             message, what=what, why=outcome.error, wait_ms=wait_ms, left_out=left_out, left_out_ms=for_ms
         )
-
-
-def _failed(error: Exception) -> Failed:
-    path = error.path if isinstance(error, CorruptFile) else ""
-    return Failed(f"{type(error).__name__}: {error}", corrupt=bool(path), path=path)
