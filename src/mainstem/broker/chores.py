@@ -22,6 +22,8 @@ events = get_log(__name__)
 TICK_S = 1.0
 # Trims journalled in one frame: a slice of the loop, not a long hold.
 TRIMS_AT_ONCE = 500
+# Partitions asked for open transactions in one: half a millisecond.
+PARTITIONS_AT_ONCE = 1000
 
 
 class Chores:
@@ -110,15 +112,28 @@ class Chores:
         await self.retention()
 
     def _tell_damage(self, partition: Partition, error: CorruptFile) -> None:
-        topic = partition.topic.name
-        self._seldom.warning("nothing expires", topic=topic, partition=partition.index, why=str(error))
+        topic, why = partition.topic.name, str(error)
+        self._seldom.warning(
+            "retention comes upon damage",
+            about=str(partition),
+            topic=topic,
+            partition=partition.index,
+            why=why,
+        )
 
     async def retention(self) -> int:
         """Trim what has expired; how many partitions were trimmed."""
         broker = self._broker
         partitions = list(broker.topics.partitions.values())
+        held: dict[int, int] = {}  # what no start can pass now need not be looked at
+        for count, partition in enumerate(partitions, 1):
+            stable = partition.last_stable_offset()
+            if stable < partition.high_watermark:
+                held[partition.id] = stable
+            if count % PARTITIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         found: list[tuple[Partition, int]] = await broker.store.in_reader(
-            due_starts, broker.store.log, partitions, self._clock.now_ms(), self._tell_damage
+            due_starts, broker.store.log, partitions, self._clock.now_ms(), self._tell_damage, held
         )
         wanted = [(partition, allowed_start(partition, start)) for partition, start in found]
         due = [Trimmed(partition.id, start) for partition, start in wanted if start > partition.log_start]
