@@ -358,7 +358,9 @@ def broker_options(config: Config) -> BrokerOptions:
         reader_threads=journal.reader_threads,
         snapshot_bytes=config.snapshot.journal_bytes,
         snapshot_interval_ms=config.snapshot.interval_ms,
-        snapshot_gap_ms=min(30_000, config.snapshot.interval_ms // 10),
+        # A finished file is merged after two of them, which take no longer than its merge waits anyway.
+        snapshot_gap_ms=min(30_000, config.snapshot.interval_ms // 10, max(config.merge.delay_ms // 2, 1000)),
+        file_age_ms=journal.file_age_ms,
         snapshot_slice_ms=config.snapshot.slice_ms,
         merge=config.merge.enabled,
         merge_level0_files=config.merge.level0_files,

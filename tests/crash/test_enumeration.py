@@ -193,6 +193,20 @@ def several_files(log: ModelledLog) -> None:
         log.turn()
 
 
+def files_finished_before_they_are_full(log: ModelledLog) -> None:
+    """By the next round, and where there is none."""
+    for number in range(6):
+        log.log.prepare()
+        log.hand.housekeeper.run()
+        log.append_batch(number % 2, value_bytes=300)
+        log.turn()
+        if number % 2:
+            log.append_delta(1, b"%d" % number)
+        assert log.log.finish_file()
+        log.turn()
+    assert log.log.synced[0] == 7
+
+
 def files_made_on_the_spot(log: ModelledLog) -> None:
     """The housekeeper never comes by: the writer has to make its files itself."""
     for number in range(7):
@@ -269,6 +283,7 @@ def finished_files_are_merged(log: ModelledLog) -> None:
 RUNS = [
     little_of_everything,
     several_files,
+    files_finished_before_they_are_full,
     files_made_on_the_spot,
     snapshots,
     a_round_larger_than_a_file,

@@ -82,6 +82,10 @@ class LogMachine(RuleBasedStateMachine):
         self.log.hand.housekeeper.run()
 
     @rule()
+    def finish_file(self):
+        self.log.log.finish_file()
+
+    @rule()
     def snapshot(self):
         self.log.snapshot()
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from mainstem.broker.broker import Broker
 from mainstem.broker.facts import PartitionFacts
+from mainstem.broker.file_age import FileAge
 from mainstem.broker.partition import Partition
 from mainstem.broker.retention import allowed_start, due_starts
 from mainstem.broker.store import Section
@@ -36,6 +37,7 @@ class Chores:
         self._next_retention_ms = self._clock.monotonic_ms() + broker.options.retention_check_ms
         self._snapshot_ms = self._clock.monotonic_ms()
         self._snapshot_bytes = broker.store.log.bytes_written
+        self._file_age = FileAge(broker.store.log, broker.topics, broker.options.file_age_ms)
         self._upkeep = _upkeep(broker) if broker.options.merge else None
         self._task: asyncio.Task[None] | None = None
 
@@ -60,6 +62,7 @@ class Chores:
         await self._try("snapshot", self._snapshot_if_due)
         await self._try("retention", self._retention_if_due)
         await self._try("the next journal file", self._prepare)
+        await self._try("the age of a journal file", self._look_at_age)
         await self._try("care for files", self._care_for_files)
 
     async def _try(self, name: str, chore: Callable[[], Awaitable[None]]) -> None:
@@ -72,6 +75,9 @@ class Chores:
 
     async def _prepare(self) -> None:
         self._broker.store.log.prepare()
+
+    async def _look_at_age(self) -> None:
+        await self._file_age.look(self._clock.monotonic_ms())
 
     async def _care_for_files(self) -> None:
         """In slices, with everyone else's turns in between."""

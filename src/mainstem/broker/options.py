@@ -43,6 +43,7 @@ class BrokerOptions:
     reader_threads: int = 2
     snapshot_bytes: int = 256 << 20  # of journal written since the last one
     snapshot_interval_ms: int = 300_000
+    file_age_ms: int = 3_600_000  # the journal file that is written is finished then
     snapshot_gap_ms: int = 30_000  # between two that are taken so that a file can be merged
     merge: bool = True
     merge_level0_files: int = 64

@@ -189,7 +189,8 @@ _SPECS = (
         "segment.ms",
         "long",
         "604800000",
-        "Taken and told back only: files are shared.",
+        "Of a compacted topic: how soon the file that its records lie in is finished, so that they can be "
+        "compacted; 10 s at least, and never later than journal.file_age_ms.",
         _number(1, INT64_MAX),
     ),
     ConfigSpec("unclean.leader.election.enable", "boolean", "false", "There is one copy.", _boolean),
@@ -214,6 +215,7 @@ class TopicPolicy:
     after_max_ms: int
     delete_retention_ms: int
     min_compaction_lag_ms: int
+    segment_ms: int
     early: bool  # acknowledged once the operating system has it
     codec: int | None  # batches that come with another one are compressed anew; None: they stay as sent
 
@@ -279,6 +281,7 @@ class Policies:
             after_max_ms=int(text("message.timestamp.after.max.ms")),
             delete_retention_ms=int(text("delete.retention.ms")),
             min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
+            segment_ms=int(text("segment.ms")),
             early=text("durability") == "os",
             codec=_CODECS.get(text("compression.type")),
         )

@@ -146,7 +146,10 @@ class Topics:
         "Told to clients as segment.bytes; files are shared by all topics, see `journal.file_bytes`.",
     )
     segment_ms: int = setting(
-        duration_ms(1), 7 * DAY_MS, "Told to clients as segment.ms; files are shared by all topics."
+        duration_ms(1),
+        7 * DAY_MS,
+        "How soon records of compacted topics lie in a finished file, if that is sooner than "
+        "`journal.file_age_ms` (segment.ms).",
     )
     message_timestamp_type: str = setting(
         choice("CreateTime", "LogAppendTime"), "CreateTime", "Whose clock counts (message.timestamp.type)."
@@ -184,6 +187,11 @@ class Journal:
     file_bytes: int = setting(size_bytes(MIB, INT32_MAX), 256 * MIB, "A journal file is sealed at this size.")
     file_frames: int = setting(
         integer(1000, 100_000_000), 500_000, "A journal file is sealed at this number of frames."
+    )
+    file_age_ms: int = setting(
+        duration_ms(10_000),
+        60 * MINUTE_MS,
+        "A journal file with something in it is sealed at this age: only then it is compacted and merged.",
     )
     reserve_bytes: int = setting(
         size_bytes(0), 64 * MIB, "Disk space held back so that a full disk still takes acks and deletes."

@@ -5,7 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from mainstem.fronts.kafka.complaints import CONNECTION_EVERY_MS, LISTENER_EVERY_MS, MOST_AT_ONCE, Complaints
+from mainstem.fronts.kafka.complaints import (
+    CONNECTION_EVERY_MS,
+    LISTENER_EVERY_MS,
+    MOST_ALIKE,
+    MOST_AT_ONCE,
+    Complaints,
+)
 
 
 class Clock:
@@ -28,7 +34,9 @@ def lines(caplog):
 
 def session(clock, peer="127.0.0.1:5"):
     broker = SimpleNamespace(clock=clock)
-    return SimpleNamespace(broker=broker, peer=peer, principal="User:ANONYMOUS", complained_ms=None)
+    return SimpleNamespace(
+        broker=broker, host="127.0.0.1", peer=peer, principal="User:ANONYMOUS", complained_ms=None
+    )
 
 
 def test_a_line_names_the_peer_and_the_facts(clock, lines):
@@ -60,3 +68,16 @@ def test_all_connections_together_have_a_bounded_number_of_lines(clock, lines):
     for number in range(3 * MOST_AT_ONCE):
         complaints.tell(session(clock, f"later:{number}"), "batch refused")
     assert len(lines()) == 2 * MOST_AT_ONCE + 2
+
+
+def test_connections_of_one_address_that_end_alike_have_some_lines_and_others_theirs(clock, lines):
+    complaints = Complaints()
+    for number in range(3 * MOST_ALIKE):
+        complaints.closed(session(clock, f"127.0.0.1:{number}"), "Metadata before authentication")
+    assert len(lines()) == MOST_ALIKE
+    complaints.closed(session(clock), "something else")
+    assert len(lines()) == MOST_ALIKE + 1
+    assert lines()[-1].endswith(f"left_out={2 * MOST_ALIKE}")
+    clock.now_ms += CONNECTION_EVERY_MS
+    complaints.closed(session(clock), "Metadata before authentication")
+    assert len(lines()) == MOST_ALIKE + 2

@@ -462,3 +462,88 @@ def test_frame_kinds_keep_their_numbers():
     assert [numbers[name] for name in ("BATCH", "BODY", "LINK", "DELTA", "ATOMIC", "SEAL")] == list(
         range(2, 8)
     )
+
+
+# --- files that are finished before they are full ----------------------------------------------
+
+
+def ready_for_the_next_file(options: LogOptions = OPTIONS) -> tuple[MemoryDisk, ModelledLog]:
+    disk, log = new_log(options)
+    log.log.prepare()
+    log.hand.housekeeper.run()
+    return disk, log
+
+
+def test_a_file_is_finished_without_anything_more_to_write():
+    disk, log = ready_for_the_next_file()
+    log.append_batch(1, value_bytes=100)
+    log.turn()
+    assert log.log.finish_file()
+    log.turn()
+    finished, *others = log.log.files.manifest.journals
+    assert finished.size > 0
+    assert not any(entry.size for entry in others)
+    assert log.log.synced[0] == 2
+    log.check_reads()
+    again = ModelledLog(disk.after_power_cut(), FOLDER, OPTIONS, log.model)
+    again.check_reads()
+    assert again.log.synced[0] == 2
+
+
+def test_a_file_with_nothing_in_it_is_not_finished():
+    _, log = ready_for_the_next_file()
+    assert not log.log.finish_file()
+    log.append_batch(1, value_bytes=100)
+    log.turn()
+    log.log.finish_file()
+    log.turn()
+    log.log.prepare()
+    log.hand.housekeeper.run()
+    for _ in range(3):
+        assert not log.log.finish_file()
+        log.turn()
+    assert log.log.synced[0] == 2
+
+
+def test_a_file_is_not_finished_while_no_other_is_ready():
+    _, log = new_log()
+    log.append_batch(1, value_bytes=100)
+    log.turn()
+    log.log.files._ready.clear()
+    log.log.finish_file()
+    log.log.run_pending()
+    assert log.log.synced[0] == 1
+    log.append_batch(1, value_bytes=100)
+    log.turn()
+    log.check_reads()
+
+
+def test_a_writer_that_sleeps_finishes_its_file_when_told_to(tmp_path):
+    done = queue.SimpleQueue()
+    folder = str(tmp_path)
+    log = Log.open(
+        OsDisk(),
+        folder,
+        LogOptions(file_bytes=1 << 20, reserve_bytes=1024),
+        Replays(),
+        lambda function, argument: done.put((function, argument)),
+        lambda error: done.put((print, error)),
+        lambda: "id",
+    )
+    log.start()
+
+    def until(reached) -> None:
+        while not reached():
+            function, argument = done.get(timeout=10)
+            function(argument)
+
+    log.append_delta(1, b"x", None)
+    until(lambda: log.settled == 1)
+    while not log.files.next_capacity:
+        log._preparing.result(10)
+    assert log.finish_file()
+    until(lambda: log.synced[0] == 2)
+    log.append_delta(1, b"y", None)
+    until(lambda: log.settled == 2)
+    assert log.synced[0] == 2
+    log.close()

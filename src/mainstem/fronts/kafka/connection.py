@@ -431,7 +431,7 @@ class Connection:
     def fail(self, why: str) -> None:
         """Close because of something the peer did; the log says who and what."""
         if not self._closed:
-            events.warning("connection closed", peer=self.peer, principal=self.session.principal, why=why)
+            self.session.listener.complaints.closed(self.session, why)
             self.close()
 
     def end_idle(self) -> None:

@@ -224,6 +224,7 @@ class JournalWriter:
         self._direct = DirectWriter()
         # The owner knows whether anybody reads what is being written.
         self.is_unread: Callable[[], bool] = lambda: False
+        self._leaving = False  # the active file is to be finished, though it is not full
         self._idle = False
         self._waking = False
         # An owner with an event loop lets the writer start when its turn is over: then one round takes all
@@ -277,6 +278,11 @@ class JournalWriter:
         """By the owner's thread, when nobody looks at the round that lay there any more."""
         self._stages.give_back(stage)
 
+    def leave(self) -> None:
+        """Finish the active file, full or not, once the next one is ready. By the owner's thread."""
+        self._leaving = True
+        self._wake_up()
+
     def _wake_up(self) -> None:
         self._waking = False
         self._wake.put(None)
@@ -300,6 +306,8 @@ class JournalWriter:
         try:
             while self._pending and not self._failed:
                 self._write_round()
+            if self._leaving and not self._failed:
+                self._leave_file()
         except BaseException as error:  # nobody is told anything any more; the process has to end
             self._failed = True
             self._on_failure(error)
@@ -308,12 +316,12 @@ class JournalWriter:
 
     def _run(self) -> None:
         while not self._failed:
-            if self._pending:
+            if self._pending or self._leaving:
                 self.run_pending()
                 continue
             # Say "idle" first, then look again: a submit in between sees the word or is seen.
             self._idle = True
-            if not self._pending:
+            if not self._pending and not self._leaving:
                 if self._closing:
                     return
                 self._wake.get()
@@ -354,13 +362,7 @@ class JournalWriter:
             if not full and not appends[0].early:
                 self._open_stage(self._active.position + size)
         stage = appends[0].stage
-        sealed = None
-        if full:
-            # The next file first: if there is no room for one, this file stays the last and can be opened.
-            following = self._supply.take_next()
-            sealed = self._active
-            self._seal(sealed)
-            self._active = following
+        sealed = self._begin_next() if full else None
         active = self._active
         if active.position + size + SEAL_FRAME_BYTES > active.capacity:
             # A round larger than a whole file: the file grows to hold it.
@@ -379,6 +381,31 @@ class JournalWriter:
         active.position += size
         active.frames += len(appends) + 1
         self._post(self._on_round, Round(appends, plain, active, sealed, size, direct, stage))
+
+    def _begin_next(self) -> JournalFile:
+        """The file that is finished by that."""
+        # The next file first: if there is no room for one, this file stays the last and can be opened.
+        following = self._supply.take_next()
+        sealed = self._active
+        self._seal(sealed)
+        self._active = following
+        self._leaving = False
+        return sealed
+
+    def _leave_file(self) -> None:
+        """Nothing is to be written: the next file begins with a round of nothing, and all else is as ever."""
+        self._leaving = False
+        if self._active.frames == 0 or not self._supply.next_capacity:
+            return
+        sealed = self._begin_next()
+        active = self._active
+        active.file.pwritev(self._frames([], active), active.position)
+        active.file.fdatasync()
+        active.position += ROUND_FRAME_BYTES
+        active.frames += 1
+        self._early = False
+        self._synced = (active.file_id, active.position)
+        self._post(self._on_round, Round([], True, active, sealed, ROUND_FRAME_BYTES, False, None))
 
     def _open_stage(self, position: int) -> None:
         """For the next round. It will begin there, unless its file is full then or something came between."""
@@ -421,7 +448,8 @@ class JournalWriter:
         if self._is_worth_leaving(active):
             return True
         # The number of frames is a soft limit: not worth waiting for a file, or dying on a full disk.
-        return active.frames + count >= self._max_frames and self._supply.next_capacity > 0
+        enough = self._leaving or active.frames + count >= self._max_frames
+        return enough and self._supply.next_capacity > 0
 
     def _is_worth_leaving(self, active: JournalFile) -> bool:
         """The first file after a start is not filled with zeros; once the next one is, it is faster there."""

@@ -90,8 +90,7 @@ class Log:
         self.warnings = recovered.warnings
         self._options = options
         self._reserve = min(options.reserve_bytes, options.file_bytes // 4)
-        # The last part of the reserve: for the few frames that nobody asks room for.
-        self._slack = self._reserve // 16
+        self._slack = self._reserve // 16  # the last of it: for the few frames that nobody asks room for
         self._seldom = Seldom(events)
         self._no_space = False  # the last attempt to make a file failed for want of space
         # Oldest first, the active file's table last: one tuple, so that readers on other threads never see a
@@ -114,16 +113,14 @@ class Log:
         self.reader = BodyReader(self._open_body)
         recovered.active.file.read_only_what_is_asked()
         self.reader.use_written(recovered.active.file_id, recovered.active.file, recovered.active.position)
-        # Files out of use whose bodies some link may still name; they hold no places.
         self._retired: tuple[Places, ...] = tuple(recovered.retired)
         self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
         self.cached = CachedFiles(options.cached_bytes, options.file_bytes)
         self._preparing: Future[None] | None = None
-        self._unnamed_seals: list[
-            tuple[int, int]
-        ] = []  # the housekeeper's: finished, not yet in the manifest
+        # The housekeeper's: finished, not yet in the manifest.
+        self._unnamed_seals: list[tuple[int, int]] = []
         self._on_failure = on_failure
         self.on_synced: Callable[[Round], None] | None = None  # after every round, before anyone is told
         self.on_sealed: Callable[[int], None] | None = None  # a file is finished and named so
@@ -347,6 +344,12 @@ class Log:
             if self.on_sealed is not None:
                 self.on_sealed(file_id)
 
+    def finish_file(self) -> bool:
+        """Full or not, so that what lies in it can be merged. False: there is nothing in it."""
+        if self._active.frames > 1 and not self._no_space:  # not just the round that it began with
+            self._writer.leave()
+        return self._active.frames > 1
+
     def prepare(self) -> None:
         """Have the next file made in the background, unless it is there or being made."""
         wanted = not self.files.next_capacity or (not self.files.next_filled and self.files.fill_pays())
@@ -408,8 +411,7 @@ class Log:
 
     @property
     def no_space(self) -> bool:
-        """The disk had no room for the next journal file when it was last tried."""
-        return self._no_space
+        return self._no_space  # for the next journal file, when that was last tried
 
     @property
     def sealed(self) -> tuple[Places, ...]:
@@ -422,7 +424,7 @@ class Log:
 
     @property
     def retired(self) -> tuple[Places, ...]:
-        """Files whose places are found elsewhere now, but whose bodies links still name."""
+        """Files whose places are found elsewhere now, but whose bodies links may still name."""
         return self._retired
 
     def use_sidecars(self, sidecars: list[Sidecar]) -> None:
