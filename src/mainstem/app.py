@@ -83,8 +83,6 @@ class App:
 
     async def start(self) -> None:
         check_before_start(self.config)
-        if any(map(has_tls, self.config.listeners())):
-            self._tls()  # what is wrong with the files is said before anything is made
         try:
             self.broker = await Broker.open(broker_options(self.config))
         except OSError as error:

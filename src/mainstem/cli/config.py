@@ -9,7 +9,7 @@ import click
 from mainstem.cli.groups import Commands, examples
 from mainstem.cli.output import emit_record, emit_rows, json_option, remark
 from mainstem.cli.settings import settings_options
-from mainstem.config import SETTINGS, Config, check_exposure, load, read_file, toml
+from mainstem.config import SETTINGS, Config, check_exposure, check_named_files, load, read_file, toml
 
 
 @click.group(
@@ -53,9 +53,10 @@ def show(origin: bool, as_json: bool, config: Config) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def check(file: Path, as_json: bool) -> None:
-    """Check a settings FILE without starting anything. Exit code 2 if it is wrong."""
+    """Check a settings FILE and the files it names; nothing is started. Exit code 2 if it is wrong."""
     config = load({}, {}, read_file(file))
     check_exposure(config)
+    check_named_files(config)
     count = sum(origin != "default" for origin in config.origins.values())
     if as_json:
         emit_record({"file": str(file), "settings": count}, as_json=True)

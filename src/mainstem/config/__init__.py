@@ -4,7 +4,13 @@
 setting with its help. Rooms below this one take plain values, never a `Config`.
 """
 
-from mainstem.config.before_start import PortsTaken, cannot_listen, check_before_start, listen_flags
+from mainstem.config.before_start import (
+    PortsTaken,
+    cannot_listen,
+    check_before_start,
+    check_named_files,
+    listen_flags,
+)
 from mainstem.config.exposure import (
     check_exposure,
     denies_by_default,
@@ -58,6 +64,7 @@ __all__ = [
     "cannot_listen",
     "check_before_start",
     "check_exposure",
+    "check_named_files",
     "denies_by_default",
     "find_file",
     "has_tls",

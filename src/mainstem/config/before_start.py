@@ -7,30 +7,49 @@ import errno
 import os
 import pwd
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from mainstem.config.exposure import check_exposure
+from mainstem.config.exposure import check_exposure, has_tls
 from mainstem.config.kinds import MAX_PORT, Endpoint
 from mainstem.config.secret_files import read_token, read_users
 from mainstem.config.sections import USUAL_PORTS, Config
+from mainstem.config.tls import server_context
 from mainstem.model.errors import InvalidConfig
 from mainstem.observe.ports import port_holder
 
 
 def check_before_start(config: Config) -> None:
-    """Listeners, the data folder and the files that settings name; certificates are the caller's."""
+    """Listeners, the data folder and the files that settings name."""
     check_hosts(config)
     check_exposure(config)
-    security = config.security
-    if security.users_file is not None:
-        read_users(security.users_file)
-    if security.http_token_file is not None:
-        read_token(security.http_token_file)
+    check_named_files(config)
     check_data_folder(config.server.data)
     _check_ready_file(config.server.ready_file)
     _check_ports(config)
+
+
+def check_named_files(config: Config) -> None:
+    """That what a start reads can be read. All that is wrong is told at once."""
+    security = config.security
+    reads: list[Callable[[], object]] = []
+    if security.users_file is not None:
+        reads.append(partial(read_users, security.users_file))
+    if security.http_token_file is not None:
+        reads.append(partial(read_token, security.http_token_file))
+    if any(map(has_tls, config.listeners())):
+        files = (security.tls_cert_file, security.tls_key_file, security.tls_ca_file)
+        reads.append(partial(server_context, *files, security.tls_client_auth))
+    wrong = []
+    for read in reads:
+        try:
+            read()
+        except InvalidConfig as error:
+            wrong.append(str(error))
+    if wrong:
+        raise InvalidConfig("\n".join(wrong))
 
 
 def check_data_folder(folder: Path) -> None:

@@ -21,7 +21,8 @@ Made by `python -m mainstem.config.docs`; edit `src/mainstem/config/sections.py`
 Every setting is a key in `mainstem.toml`, a variable `MAINSTEM_SECTION__KEY` and, where one is named below,
 a flag of `mainstem serve`; any other key can be given as `--set section.key=value`. A flag wins over a
 variable, a variable over the file, the file over the default. `mainstem config show --origin` tells where
-each value came from, `mainstem config check FILE` checks a file without starting anything.
+each value came from, `mainstem config check FILE` checks a file and those that it names;
+nothing is started.
 
 The file is the one given by `--config` or `MAINSTEM_CONFIG`, or else `mainstem.toml` in the working folder.
 Sizes may be written as `"64 MiB"`, times as `"10m"` or `"7d"`. Lists and pairs in a variable are separated

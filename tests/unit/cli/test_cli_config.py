@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from mainstem.cli.main import cli
@@ -56,3 +57,30 @@ def test_check_accepts_a_good_file_and_explains_a_bad_one(run, tmp_path):
     assert "bad.toml: unknown key log.levle (did you mean log.level?)" in wrong.output
     assert "reachable from other machines" in run("config", "check", str(exposed)).output
     assert run("config", "check", str(tmp_path / "none.toml")).exit_code == 2
+
+
+def test_check_reads_the_files_that_a_start_would_read(run, tmp_path):
+    file, users, token = (tmp_path / name for name in ("m.toml", "users.toml", "token"))
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    file.write_text(
+        f"[server.listen]\n'kafka+tls' = '127.0.0.1:9093'\n[security]\nusers_file = '{users}'\n"
+        f"http_token_file = '{token}'\ntls_cert_file = '{cert}'\ntls_key_file = '{key}'\n"
+    )
+    missing = run("config", "check", str(file))
+    assert missing.exit_code == 2
+    for name, path in (("users_file", users), ("http_token_file", token), ("tls_cert_file", cert)):
+        assert f"security.{name} {path} cannot be read: No such file" in missing.output
+    users.write_text("alice = 'secret'\n")
+    token.write_text("")
+    cert.write_text("no certificate")
+    key.write_text("no key")
+    wrong = run("config", "check", str(file)).output
+    assert "must hold one table, [users]" in wrong
+    assert "must hold one line of ASCII text" in wrong
+    assert "are not both PEM" in wrong
+    users.write_text("[users]\nalice = 'secret'\n")
+    token.write_text("token\n")
+    issued = trustme.CA().issue_cert("localhost")
+    issued.cert_chain_pems[0].write_to_path(cert)
+    issued.private_key_pem.write_to_path(key)
+    assert run("config", "check", str(file)).exit_code == 0
