@@ -10,6 +10,7 @@ from mainstem.cli.groups import Commands, examples
 from mainstem.cli.output import emit_record, emit_rows, json_option, remark
 from mainstem.cli.settings import settings_options
 from mainstem.config import SETTINGS, Config, check_exposure, check_named_files, load, read_file, toml
+from mainstem.model.errors import InvalidConfig
 
 
 @click.group(
@@ -54,11 +55,16 @@ def show(origin: bool, as_json: bool, config: Config) -> None:
 @json_option
 def check(file: Path, as_json: bool) -> None:
     """Check a settings FILE and the files it names; nothing is started. Exit code 2 if it is wrong."""
-    config = load({}, {}, read_file(file))
-    check_exposure(config)
-    check_named_files(config)
+    try:
+        config = load({}, {}, read_file(file))
+        check_exposure(config)
+        check_named_files(config)
+    except InvalidConfig as error:
+        if as_json:
+            emit_record({"file": str(file), "errors": str(error).splitlines()}, as_json=True)
+        raise
     count = sum(origin != "default" for origin in config.origins.values())
     if as_json:
-        emit_record({"file": str(file), "settings": count}, as_json=True)
+        emit_record({"file": str(file), "settings": count, "errors": []}, as_json=True)
     else:
         remark(f"{file}: fine, {count} settings" if count != 1 else f"{file}: fine, 1 setting")

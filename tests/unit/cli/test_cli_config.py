@@ -84,3 +84,16 @@ def test_check_reads_the_files_that_a_start_would_read(run, tmp_path):
     issued.cert_chain_pems[0].write_to_path(cert)
     issued.private_key_pem.write_to_path(key)
     assert run("config", "check", str(file)).exit_code == 0
+
+
+def test_check_tells_machines_what_is_wrong_too(run, tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text("[log]\nlevle = 'debug'\nformat = 'xml'\n")
+    wrong = run("config", "check", str(file), "--json")
+    assert wrong.exit_code == 2
+    told = json.loads(wrong.stdout)
+    assert told["file"] == str(file)
+    assert len(told["errors"]) == 2
+    assert "unknown key log.levle" in told["errors"][0]
+    file.write_text("[log]\nlevel = 'debug'\n")
+    assert json.loads(run("config", "check", str(file), "--json").stdout)["errors"] == []
