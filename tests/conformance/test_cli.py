@@ -166,6 +166,26 @@ def test_the_oldest_messages_are_trimmed(run, filled):
     assert run("consume", filled).stdout == ""
 
 
+def test_a_topic_that_is_only_compacted_is_not_trimmed_nor_said_to_be(run, topic, tmp_path, monkeypatch):
+    (tmp_path / "lines").write_text("a:1\na:2\n")
+    run("topic", "create", topic, "-p", "1", "--config", "cleanup.policy=compact")
+    run("produce", topic, str(tmp_path / "lines"), "-K", ":")
+    trim = ("topic", "trim", topic, "--before", "latest")
+    for words in ([*trim, "--dry-run"], [*trim, "--yes"], [*trim, "--yes", "--json"]):
+        refused = run(*words, code=2)
+        assert refused.stdout == ""
+        assert "is only compacted" in refused.stderr
+        assert "trim needs cleanup.policy=delete" in refused.stderr
+    with monkeypatch.context() as patch:  # as for who may not see configs
+        patch.setattr("mainstem.cli.topic._is_only_compacted", lambda *_: False)
+        refused = run(*trim, "--yes", code=2)
+        assert refused.stdout == ""
+        assert "trim needs cleanup.policy=delete" in refused.stderr
+    run("topic", "alter", topic, "--set", "cleanup.policy=compact,delete")
+    assert "to delete" in run(*trim, "--dry-run").stdout
+    assert [row["deleted"] for row in objects(run(*trim, "--yes", "--json"))] == [2]
+
+
 # --- produce and consume ---------------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mainstem.client import Client
     from mainstem.client.admin import ConfigValue
 
-NOT_AUTHORIZED, TOPIC_EXISTS = 29, 36
+NOT_AUTHORIZED, TOPIC_EXISTS, POLICY_VIOLATION = 29, 36, 44
 NUMBER = "{:,}".format
 
 
@@ -237,7 +237,7 @@ def alter(
 def trim(
     name: str, before: str, only: tuple[int, ...], dry_run: bool, yes: bool, as_json: bool, client: Client
 ) -> None:
-    """Delete a topic's oldest messages."""
+    """Delete a topic's oldest messages. Its cleanup.policy must name delete."""
     from mainstem.client import TopicPartition
     from mainstem.client.admin import delete_records
 
@@ -246,6 +246,8 @@ def trim(
     places = [TopicPartition(name, partition) for partition in chosen]
     if unknown := [place for place in places if not 0 <= place.partition < len(topic.partitions)]:
         raise InvalidRequest(f"topic {name!r} has no partition {unknown[0].partition}")
+    if _is_only_compacted(client, name):
+        raise _not_trimmable(name)
     targets = find_offsets(client, places, parse_when(before, round(time.time() * 1000)))
     bounds = client.bounds([name])
     rows = [
@@ -253,16 +255,25 @@ def trim(
         for place, to in targets.items()
     ]
     total = sum(to - bounds[place][0] for place, to in targets.items())
-    emit_rows(
-        rows,
-        [Column(key, key, "right", NUMBER) for key in ("partition", "first", "to", "deleted")],
-        as_json=as_json,
-    )
+    done = "to delete" if dry_run or not yes else "deleted"
+    titles = {"partition": "partition", "first": "first", "to": "to", "deleted": done}
+    columns = [Column(key, title, "right", NUMBER) for key, title in titles.items()]
     if dry_run or not total:
+        emit_rows(rows, columns, as_json=as_json)
         remark("Nothing was changed.")
         return
+    shown_first = not yes and not as_json  # to who is asked; a result is told once it is one
+    if shown_first:
+        emit_rows(rows, columns, as_json=False)
     confirm(f"delete {plural(total, 'message')} of topic {name!r}", NO_WAY_BACK, yes=yes)
-    delete_records(client, targets)
+    try:
+        delete_records(client, targets)
+    except BrokerRefused as refused:
+        if refused.code != POLICY_VIOLATION:
+            raise
+        raise _not_trimmable(name) from refused
+    if not shown_first:
+        emit_rows(rows, columns, as_json=as_json)
     remark(f"Deleted {plural(total, 'message')}.")
 
 
@@ -288,6 +299,27 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
             emit_record({"topic": name, "messages": count, "deleted": True}, as_json=True)
         else:
             click.echo(f"{name}: deleted")
+
+
+def _is_only_compacted(client: Client, name: str) -> bool:
+    """False for who may not see its configs: the broker refuses then what cannot be."""
+    from mainstem.client import admin
+
+    try:
+        configs = admin.configs_of(client, admin.TOPIC, name)
+    except BrokerRefused as refused:
+        if refused.code != NOT_AUTHORIZED:
+            raise
+        return False
+    policies = [one.value or "" for one in configs if one.name == "cleanup.policy"]
+    return any("compact" in policy and "delete" not in policy for policy in policies)
+
+
+def _not_trimmable(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"topic {name!r} is only compacted, nothing of it may be deleted: trim needs cleanup.policy=delete, "
+        f"or compact,delete (mainstem topic alter {name} --set cleanup.policy=compact,delete)"
+    )
 
 
 def _configs(client: Client, name: str) -> list[ConfigValue] | None:
