@@ -246,6 +246,9 @@ def test_check_does_not_know_superusers_and_names_only_the_rules_that_decide(act
     refused = act("admin", "acl", "check", "admin", "read", "--topic", "checked", code=1)
     assert "may not read topic 'checked', unless it is a superuser" in refused.stderr
     assert "no rule allows it" in refused.stdout
+    assert "no, unless it is a superuser" in refused.stdout
+    as_json = act("admin", "acl", "check", "admin", "read", "--topic", "checked", "--json", code=1)
+    assert json.loads(as_json.stdout)["allowed"] is False
 
     def rules(operation, code=0):
         found = act("admin", "acl", "check", "alice", operation, "--topic", "checked", "--json", code=code)

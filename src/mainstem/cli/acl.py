@@ -208,7 +208,7 @@ def check(principal: str, operation: str, host: str, as_json: bool, client: Clie
     none = "no rule allows it" if list(table) else "no rule speaks of it: the broker's acl_default decides"
     emit_record(
         {
-            "allowed": allowed if allowed or as_json else f"{allowed}, unless it is a superuser",
+            "allowed": allowed if allowed or as_json else "no, unless it is a superuser",
             "principal": who,
             "operation": what,
             kind: name,
