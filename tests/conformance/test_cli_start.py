@@ -71,6 +71,13 @@ def test_a_locked_folder_is_the_same_exit_code_as_a_busy_port(tmp_path):
         assert f"is in use by process {os.getpid()}" in refused(tmp_path, "--data", "data", *FREE)
 
 
+def test_a_folder_that_is_served_is_told_before_its_ports(tmp_path):
+    with Broker(data=tmp_path / "data") as broker:
+        err = refused(tmp_path, "--data", "data", "--listen", f"kafka={broker.kafka}")
+    assert f"{tmp_path / 'data'} is already served by process {os.getpid()}" in err
+    assert "port" not in err.partition(";")[0]
+
+
 def test_a_json_log_has_nothing_but_json_in_it(tmp_path):
     process = launch(tmp_path, "serve", "--log-format", "json", "--set", "topics.durability=os", *FREE)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import os
 import platform
@@ -24,7 +23,7 @@ from mainstem import __version__
 from mainstem.cli.groups import examples
 from mainstem.cli.output import Column, emit_rows, human_bytes, human_ms, json_option
 from mainstem.cli.settings import settings_options
-from mainstem.config import Config, Endpoint, before_start, listen_flags
+from mainstem.config import Config, Endpoint, before_start, folder_holder, listen_flags
 from mainstem.model.errors import InvalidConfig
 from mainstem.model.hot import compiled_modules
 from mainstem.net.open_files import SPARE_FILES
@@ -142,19 +141,6 @@ def check_data_folder(folder: Path, needed: int) -> Iterator[Finding]:
     else:
         yield Finding("free space", "ok", human_bytes(free))
     yield check_sync(place)
-
-
-def folder_holder(folder: Path) -> str | None:
-    """Who serves it now, if anybody; looks without making or changing the lock."""
-    lock = folder / "LOCK"
-    if not lock.exists():
-        return None
-    with lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return file.read(64).decode("ascii", "replace").strip() or "unknown"
-    return None
 
 
 def existing_parent(folder: Path) -> Path:

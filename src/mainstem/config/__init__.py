@@ -9,6 +9,7 @@ from mainstem.config.before_start import (
     cannot_listen,
     check_before_start,
     check_named_files,
+    folder_holder,
     listen_flags,
 )
 from mainstem.config.exposure import (
@@ -67,6 +68,7 @@ __all__ = [
     "check_named_files",
     "denies_by_default",
     "find_file",
+    "folder_holder",
     "has_tls",
     "is_loopback",
     "listen_flags",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import socket
@@ -17,7 +18,7 @@ from mainstem.config.kinds import MAX_PORT, Endpoint
 from mainstem.config.secret_files import read_token, read_users
 from mainstem.config.sections import USUAL_PORTS, Config
 from mainstem.config.tls import server_context
-from mainstem.model.errors import InvalidConfig
+from mainstem.model.errors import DataFolderLocked, InvalidConfig
 from mainstem.observe.ports import port_holder
 
 
@@ -77,6 +78,19 @@ def check_data_folder(folder: Path) -> None:
         )
 
 
+def folder_holder(folder: Path) -> str | None:
+    """Who serves it now, if anybody; looks without making or changing the lock."""
+    lock = folder / "LOCK"
+    if not lock.exists():
+        return None
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return file.read(64).decode("ascii", "replace").strip() or "unknown"
+    return None
+
+
 def _check_ready_file(path: Path | None) -> None:
     if path is None:
         return
@@ -114,6 +128,12 @@ def _check_ports(config: Config) -> None:
             if error.errno != errno.EADDRINUSE:
                 raise cannot_listen(config, name, endpoint, error) from None
             busy.append(name)
+    if busy and (server := folder_holder(config.server.data)):
+        # Other ports would only lead to this.
+        raise DataFolderLocked(
+            f"server.data: {config.server.data.absolute()} is already served by process {server}; "
+            "stop it first, or choose another folder with --data and other ports with --listen"
+        )
     if busy:
         raise PortsTaken(config, busy)
 
