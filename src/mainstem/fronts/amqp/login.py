@@ -45,7 +45,7 @@ async def log_in(
             raise AuthenticationFailed(f"user '{GUEST}' can only connect via localhost")
         return principal_of(GUEST)
     if listener.authenticator is None:
-        raise AuthenticationFailed(f"user {user!r}: authentication is off, and only {GUEST!r} may log in")
+        raise AuthenticationFailed(f"user {user!r}: {_why_no_password_helps(listener, user, known)}")
     try:
         step = await listener.authenticator.step(
             PlainExchange(listener.broker.access), f"\0{user}\0{password}".encode()
@@ -54,6 +54,14 @@ async def log_in(
         raise AuthenticationFailed(f"user {user!r}: {error}") from None
     assert step.user is not None
     return f"User:{step.user}"  # a name with a colon is a name all the same
+
+
+def _why_no_password_helps(listener: Listener, user: str, known: bool) -> str:
+    if listener.needs_authentication:
+        return "passwords are taken over TLS or from this machine only"
+    if user != GUEST:
+        return f"authentication is off, and only {GUEST!r} may log in"
+    return "authentication is off, and users of the broker cannot log in" if known else "wrong password"
 
 
 def parse_plain(response: bytes) -> tuple[str, str]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from mainstem.fronts.amqp.login import is_loopback, mechanisms, parse_amqplain, parse_plain
+from mainstem.fronts.amqp.login import is_loopback, log_in, mechanisms, parse_amqplain, parse_plain
+from mainstem.model.errors import AuthenticationFailed
 from mainstem.wire.amqp.errors import AmqpError
 
 
@@ -59,3 +64,26 @@ def test_loopback_peers_are_known(host: str) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "example.com", ""])
 def test_others_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)
+
+
+def _listener(*users: str, required: bool = False) -> Any:
+    """One that takes no users' passwords."""
+    access = SimpleNamespace(knows=lambda name: name in users)
+    return SimpleNamespace(
+        broker=SimpleNamespace(access=access), needs_authentication=required, authenticator=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("listener", "user", "why"),
+    [
+        (_listener(), "guest", "wrong password"),
+        (_listener(), "alice", "authentication is off, and only 'guest' may log in"),
+        (_listener("guest"), "guest", "authentication is off, and users of the broker cannot log in"),
+        (_listener(required=True), "alice", "passwords are taken over TLS or from this machine only"),
+    ],
+)
+def test_the_log_says_why_somebody_was_not_let_in(listener: Any, user: str, why: str) -> None:
+    with pytest.raises(AuthenticationFailed) as caught:
+        asyncio.run(log_in(listener, "127.0.0.1", None, "PLAIN", f"\0{user}\0secret".encode()))
+    assert str(caught.value) == f"user {user!r}: {why}"
