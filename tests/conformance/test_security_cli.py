@@ -94,6 +94,8 @@ def test_users_are_made_changed_and_removed(run, broker, tmp_path):
     assert {"user": "carol", "mechanisms": ["SCRAM-SHA-256", "SCRAM-SHA-512"]} in rows(
         run("user", "ls", "--json")
     )
+    ways = "SCRAM-SHA-256, SCRAM-SHA-512, PLAIN (over TLS or loopback)"
+    assert ["carol", ways] in [line.split(maxsplit=1) for line in run("user", "ls").splitlines()]
     client(broker, "carol", password="first password", mechanism="SCRAM-SHA-512").cluster()
     assert "already" in run("user", "add", "carol", code=1, MAINSTEM_NEW_PASSWORD="x")
     run("user", "passwd", "carol", MAINSTEM_NEW_PASSWORD="second password")

@@ -35,6 +35,7 @@ from mainstem.model.errors import DuplicateResource, InvalidRequest, MainstemErr
 if TYPE_CHECKING:
     from mainstem.client import Client
 
+PLAIN = "PLAIN"
 ENV_NEW_PASSWORD = "MAINSTEM_NEW_PASSWORD"
 
 _new_password_file = click.option(
@@ -59,14 +60,24 @@ def command() -> None:
 @json_option
 @client_options
 def ls(as_json: bool, client: Client) -> None:
-    """List users."""
+    """List users, and by what they can log in.
+
+    Whoever has a password for SCRAM can log in by PLAIN too, which brokers take over TLS or from their own
+    machine only. With --json: the mechanisms of SCRAM that there are credentials for, or PLAIN.
+    """
     from mainstem.client.access import list_users
 
     # Who came with a hash of RabbitMQ's has no mechanism of Kafka's.
     found = sorted(list_users(client).items())
-    rows = [{"user": user, "mechanisms": list(held) or ["PLAIN"]} for user, held in found]
-    columns = [Column("user", "user"), Column("mechanisms", "can log in by", show=", ".join)]
+    rows = [{"user": user, "mechanisms": list(held) or [PLAIN]} for user, held in found]
+    columns = [Column("user", "user"), Column("mechanisms", "can log in by", show=_ways)]
     emit_rows(rows, columns, as_json=as_json, empty="No users.")
+
+
+def _ways(mechanisms: list[str]) -> str:
+    """The same password does for PLAIN, which hands it over: not unprotected through a network."""
+    scram = [name for name in mechanisms if name != PLAIN]
+    return ", ".join([*scram, f"{PLAIN} (over TLS or loopback)"])
 
 
 @command.command(

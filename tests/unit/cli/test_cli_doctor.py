@@ -58,7 +58,7 @@ def test_the_advice_for_busy_ports_is_one_line_of_flags_that_works(tmp_path):
         assert again.exit_code == 0, again.output
 
 
-def test_ports_of_the_broker_that_serves_the_folder_are_fine(tmp_path):
+def test_the_folder_and_the_ports_of_a_broker_that_serves_are_fine(tmp_path):
     lock = OsDisk().lock(str(tmp_path / "LOCK"))
     busy, port = listening()
     with busy:
@@ -67,6 +67,8 @@ def test_ports_of_the_broker_that_serves_the_folder_are_fine(tmp_path):
     del lock
     checks = {line["check"]: line for line in map(json.loads, result.output.splitlines())}
     assert checks["port kafka"]["state"] == "ok"
+    assert checks["data folder"]["state"] == "ok"
+    assert checks["data folder"]["found"] == f"{tmp_path} is served by process {os.getpid()}"
     assert checks["port kafka"]["found"] == f"127.0.0.1:{port} is served by process {os.getpid()}"
     assert result.exit_code == 0
 
