@@ -16,7 +16,7 @@ from pathlib import Path
 from mainstem.config.exposure import check_exposure, has_tls
 from mainstem.config.kinds import MAX_PORT, Endpoint
 from mainstem.config.secret_files import read_token, read_users
-from mainstem.config.sections import USUAL_PORTS, Config
+from mainstem.config.sections import Config
 from mainstem.config.tls import server_context
 from mainstem.model.errors import DataFolderLocked, InvalidConfig
 from mainstem.observe.ports import port_holder
@@ -118,10 +118,6 @@ def _check_ports(config: Config) -> None:
     """All that are taken are told at once."""
     busy = []
     for name, endpoint in config.listeners().items():
-        protocol = name.partition("+")[0]
-        if protocol not in USUAL_PORTS:
-            known = " or ".join(USUAL_PORTS)
-            raise InvalidConfig(f"server.listen: there is no protocol {protocol!r}; use {known}")
         try:
             _try_port(endpoint)
         except OSError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mainstem.config.kinds import Endpoint, Kind
-from mainstem.config.sections import PLANNED, SECTIONS, Config
+from mainstem.config.sections import LISTENERS, PLANNED, SECTIONS, Config
 from mainstem.model.errors import InvalidConfig
 
 ENV_PREFIX = "MAINSTEM_"
@@ -191,6 +191,10 @@ def _check_together(config: Config) -> None:
         wrong.append("security.tls_cert_file and security.tls_key_file go together")
     if security.tls_client_auth != "none" and security.tls_ca_file is None:
         wrong.append("security.tls_client_auth needs security.tls_ca_file")
+    for name in config.server.listen:
+        if name not in LISTENERS:
+            meant = suggestion(name, LISTENERS)
+            wrong.append(f"server.listen: there is no protocol {name!r}{meant}: use {', '.join(LISTENERS)}")
     tls_listeners = [name for name in config.server.listen if name.endswith("+tls")]
     if tls_listeners and security.tls_cert_file is None:
         wrong.append(

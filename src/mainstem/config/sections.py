@@ -36,6 +36,7 @@ SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1000, 60_000, 3_600_000, 86_400_000
 INT32_MAX = 2**31 - 1
 # Where a protocol listens on loopback when nobody says otherwise.
 USUAL_PORTS: Mapping[str, int] = {"kafka": 9092, "amqp": 5672, "http": 9640}
+LISTENERS = (*USUAL_PORTS, *(f"{protocol}+tls" for protocol in USUAL_PORTS))
 
 
 def setting(kind: Kind[T], default: T, help_text: str, flag: str | None = None) -> T:

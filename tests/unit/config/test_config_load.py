@@ -152,6 +152,11 @@ def test_everything_wrong_is_told_at_once():
         ({"security.tls_cert_file": "c.pem"}, "go together"),
         ({"security.tls_client_auth": "required"}, "needs security.tls_ca_file"),
         ({"server.listen": "kafka+tls=127.0.0.1:1"}, "needs security.tls_cert_file"),
+        (
+            {"server.listen": "kafak=127.0.0.1:1"},
+            r"'kafak' \(did you mean kafka\?\): use .*kafka\+tls",
+        ),
+        ({"server.listen": "kafka+ssl=127.0.0.1:1"}, r"'kafka\+ssl' \(did you mean kafka\+tls\?\)"),
         ({"server.listen": "http=127.0.0.1:1", "server.advertise": "kafka=a:1"}, "no listener of that name"),
     ],
 )
