@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -59,6 +60,9 @@ from mainstem.observe.process import add_process_meters
 
 events = get_log(__name__)
 
+# Why a folder is not made that no waiting or making room will help.
+_CANNOT_BE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
+
 
 class App:
     """Started and stopped within one event loop."""
@@ -87,6 +91,10 @@ class App:
             self.broker = await Broker.open(broker_options(self.config))
         except OSError as error:
             where, why = error.filename or self.config.server.data, error.strerror or error
+            if error.errno in _CANNOT_BE and not self.config.server.data.is_dir():
+                raise InvalidConfig(
+                    f"server.data: cannot make {where}: {why}; choose another with --data"
+                ) from error
             raise StorageError(f"server.data: cannot open {where}: {why}") from error
         self.chores = Chores(self.broker)
         self.chores.start()

@@ -362,7 +362,7 @@ def test_one_message_is_shown_with_its_batch(run, filled):
     assert shown["value"] == "v5"
     assert shown["batch"]["compression"] == "none"
     assert "v5" in run("message", "show", *where).stdout
-    assert "holds offsets 0 to" in run("message", "show", filled, "0", "999", code=1).stderr
+    assert "holds offsets 0 to" in run("message", "show", filled, "0", "999", code=2).stderr
     assert "partitions 0 to 2" in run("message", "show", filled, "9", "0", code=2).stderr
 
 

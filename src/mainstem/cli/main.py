@@ -61,7 +61,8 @@ class WrongRequest(click.ClickException):
     exit_code = 2
 
 
-# Besides what makes no sense: a name that nobody has, a folder or port that somebody else has.
+# Besides what makes no sense: a name that nobody has, a folder or port that somebody else has. Not a name
+# that is taken, or a group that has members: the same request may well be right at another time.
 _WRONG = (InvalidRequest, UnknownTopic, GroupNotFound, ResourceNotFound, DataFolderLocked)
 # A broker's way of saying so: unknown topic or partition, invalid topic, group, partitions, config or
 # request, group not found, resource not found.

@@ -14,7 +14,7 @@ from mainstem.cli.formats import as_object, make_format
 from mainstem.cli.groups import Commands, examples
 from mainstem.cli.output import emit_record, json_option, plural, progress, remark
 from mainstem.cli.when import HELP, find_offsets, parse_when
-from mainstem.model.errors import MainstemError, UnknownTopic
+from mainstem.model.errors import ResourceNotFound, UnknownTopic
 
 if TYPE_CHECKING:
     from mainstem.client import Client
@@ -51,7 +51,7 @@ def show(topic: str, partition: int, offset: int, as_json: bool, client: Client)
     first, end = client.bounds([topic])[place]
     if not first <= offset < end:
         held = f"holds offsets {first} to {end - 1}" if end > first else "is empty"
-        raise MainstemError(f"{place} {held}, not {offset}")
+        raise ResourceNotFound(f"{place} {held}, not {offset}")
     (fetched,) = client.fetch({place: offset}, max_wait_ms=0)
     fetched.check()
     record = next((one for one in fetched.decoded() if one.offset == offset), None)
@@ -60,7 +60,7 @@ def show(topic: str, partition: int, offset: int, as_json: bool, client: Client)
         what = (
             "a transaction's marker" if header is not None and header.is_control else "gone: compacted away"
         )
-        raise MainstemError(f"{place} offset {offset} is {what}")
+        raise ResourceNotFound(f"{place} offset {offset} is {what}")
     batch: dict[str, object] = {
         "first_offset": header.base_offset,
         "last_offset": header.last_offset,
