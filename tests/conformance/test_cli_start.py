@@ -53,6 +53,12 @@ def test_a_data_folder_that_is_a_file_is_told(tmp_path):
     assert "is not a folder" in refused(tmp_path, "--data", "file/below", *FREE)
 
 
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("")
+    assert "holds 'thesis.txt'; choose a new or empty folder" in refused(tmp_path, "--data", ".", *FREE)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
 def test_a_data_folder_that_cannot_be_made_is_told(tmp_path):
     err = refused(tmp_path, "--data", "/proc/mainstem", *FREE)
     assert err.startswith("Error: server.data: ")

@@ -69,7 +69,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from check_packages()
     yield check_compiled()
     yield check_checksum()
-    yield from check_data_folder(config.server.data, needed_bytes(config))
+    yield from check_data_folder(config)
     yield check_open_files(config.server.max_connections)
     server = folder_holder(config.server.data)
     findings = [check_port(name, endpoint, server) for name, endpoint in config.listeners().items()]
@@ -119,9 +119,11 @@ def check_checksum() -> Finding:
     return Finding("crc32c", "warn", found, "works, slower: this processor has no help for it, or is busy")
 
 
-def check_data_folder(folder: Path, needed: int) -> Iterator[Finding]:
+def check_data_folder(config: Config) -> Iterator[Finding]:
+    folder, needed = config.server.data, needed_bytes(config)
     try:
         before_start.check_data_folder(folder)
+        before_start.check_no_strangers(config)
     except InvalidConfig as error:
         found, _, advice = str(error).removeprefix("server.data: ").partition("; ")
         yield Finding("data folder", "fail", found, advice)

@@ -15,11 +15,17 @@ from pathlib import Path
 
 from mainstem.config.exposure import check_exposure, has_tls
 from mainstem.config.kinds import MAX_PORT, Endpoint
+from mainstem.config.load import USUAL_FILE
 from mainstem.config.secret_files import read_token, read_users
 from mainstem.config.sections import Config
 from mainstem.config.tls import server_context
 from mainstem.model.errors import DataFolderLocked, InvalidConfig
 from mainstem.observe.ports import port_holder
+
+MANIFEST = "MANIFEST"
+# What a start makes in a data folder, what is made in it anyhow, and the settings beside which it runs.
+_OWN_NAMES = {"LOCK", MANIFEST, f"{MANIFEST}.new", "files", "snapshots", "lost+found", USUAL_FILE}
+NAMES_SHOWN = 3
 
 
 def check_before_start(config: Config) -> None:
@@ -28,6 +34,7 @@ def check_before_start(config: Config) -> None:
     check_exposure(config)
     check_named_files(config)
     check_data_folder(config.server.data)
+    check_no_strangers(config)
     _check_ready_file(config.server.ready_file)
     _check_ports(config)
 
@@ -76,6 +83,43 @@ def check_data_folder(folder: Path) -> None:
             f"server.data: {lock} cannot be opened by {_me()}; run as the owner of {folder}, "
             "or choose another with --data"
         )
+
+
+def check_no_strangers(config: Config) -> None:
+    """That a folder which is to become a data folder holds nothing else: a slip of --data is hard to undo.
+
+    With a manifest it is one, whatever has come to it since. What an interrupted first start has left is no
+    stranger, nor are the files that settings name.
+    """
+    folder = config.server.data.absolute()
+    if not folder.is_dir() or (folder / MANIFEST).exists():
+        return
+    security = config.security
+    named = (
+        config.server.ready_file,
+        security.users_file,
+        security.http_token_file,
+        security.tls_cert_file,
+        security.tls_key_file,
+        security.tls_ca_file,
+    )
+    # Also a folder that such a file lies in.
+    expected = {above for path in named if path is not None for above in _at_and_above(path)}
+    found = sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.name not in _OWN_NAMES and not entry.name.startswith(".") and entry not in expected
+    )
+    if found:
+        more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
+        raise InvalidConfig(
+            f"server.data: {folder} is no data folder yet (it has no {MANIFEST}) and holds "
+            f"{', '.join(map(repr, found[:NAMES_SHOWN]))}{more}; choose a new or empty folder with --data"
+        )
+
+
+def _at_and_above(path: Path) -> tuple[Path, ...]:
+    return (path.absolute(), *path.absolute().parents)
 
 
 def folder_holder(folder: Path) -> str | None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mainstem.cli import doctor
 from mainstem.cli.main import cli
-from mainstem.config import Endpoint
+from mainstem.config import Endpoint, load
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.observe.ports import port_holder
 
@@ -89,15 +89,23 @@ def test_a_free_port_has_no_holder():
 
 
 def test_too_little_space_fails_with_what_is_needed(tmp_path):
-    findings = {finding.check: finding for finding in doctor.check_data_folder(tmp_path, 2**62)}
+    config = load({"server.data": str(tmp_path), "journal.reserve_bytes": 2**62}, {})
+    findings = {finding.check: finding for finding in doctor.check_data_folder(config)}
     assert findings["free space"].state == "fail"
     assert "TiB" in findings["free space"].advice
 
 
 def test_a_folder_nobody_may_write_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    (finding,) = doctor.check_data_folder(tmp_path, 0)
+    (finding,) = doctor.check_data_folder(load({"server.data": str(tmp_path)}, {}))
     assert (finding.state, finding.check) == ("fail", "data folder")
+
+
+def test_a_folder_of_other_things_fails(tmp_path):
+    (tmp_path / "thesis.txt").write_text("")
+    (finding,) = doctor.check_data_folder(load({"server.data": str(tmp_path)}, {}))
+    assert (finding.state, finding.check) == ("fail", "data folder")
+    assert "'thesis.txt'" in finding.found
 
 
 def test_memory_file_systems_are_warned_about(tmp_path):

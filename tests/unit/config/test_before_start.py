@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mainstem.config import load
-from mainstem.config.before_start import check_before_start, check_data_folder
+from mainstem.config.before_start import check_before_start, check_data_folder, check_no_strangers
 from mainstem.model.errors import InvalidConfig
+from mainstem.testing import Broker
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -51,3 +52,46 @@ def test_a_host_that_is_none_is_called_that(monkeypatch, tmp_path):
     config = load({"server.listen": "kafka=nohost.invalid:9092", "server.data": str(tmp_path)}, {})
     with pytest.raises(InvalidConfig, match=r"kafka=nohost\.invalid:9092: no such host"):
         check_before_start(config)
+
+
+def check_strangers(folder: Path, **settings: object) -> None:
+    named = {key.replace("__", "."): value for key, value in settings.items()}
+    check_no_strangers(load({"server.data": str(folder), **named}, {}))
+
+
+def test_a_folder_of_other_things_is_no_data_folder_and_some_of_them_are_named(tmp_path):
+    for name in ("thesis.txt", "photos", "zebra", "yak"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InvalidConfig, match=r"holds 'photos', 'thesis\.txt', 'yak' and 1 more; .*--data"):
+        check_strangers(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_data_folder_may_have_other_things_in_it(tmp_path):
+    with Broker(data=tmp_path):
+        pass
+    (tmp_path / "notes.txt").write_text("")
+    check_strangers(tmp_path)
+
+
+def test_what_a_first_start_or_the_system_leaves_is_no_stranger(tmp_path):
+    check_strangers(tmp_path / "none")
+    check_strangers(tmp_path)
+    with Broker(data=tmp_path):
+        pass
+    (tmp_path / "MANIFEST").rename(tmp_path / "MANIFEST.new")
+    for name in ("lost+found", ".gitkeep", "mainstem.toml"):
+        (tmp_path / name).mkdir()
+    check_strangers(tmp_path)
+
+
+def test_files_that_settings_name_may_lie_in_the_folder(tmp_path):
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "users.toml").write_text("")
+    with pytest.raises(InvalidConfig, match=r"holds 'tls', 'users\.toml';"):
+        check_strangers(tmp_path)
+    certificate = {
+        "security__tls_cert_file": tmp_path / "tls/c.pem",
+        "security__tls_key_file": tmp_path / "tls/k",
+    }
+    check_strangers(tmp_path, security__users_file=tmp_path / "users.toml", **certificate)
