@@ -121,6 +121,20 @@ def test_topics_are_listed_by_pattern_with_their_messages(run, filled):
     assert "12" in run("topic", "ls").stdout
 
 
+def test_messages_are_told_as_a_range_of_offsets_and_said_to_be(run, topic, broker):
+    run("topic", "create", topic, "-p", "1")
+    producer = Producer({"bootstrap.servers": broker.kafka, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"one")
+    producer.commit_transaction()
+    assert objects(run("topic", "ls", topic, "--json"))[0]["messages"] == 2  # with the marker
+    for command in ("ls", "describe"):
+        told = " ".join(run("topic", command, "--help").stdout.split())
+        assert "counted by their offsets" in told
+        assert "transactions' markers or compaction" in told
+
+
 def test_a_mistyped_topic_is_guessed(run, filled):
     wrong = filled.replace("topic", "topik")
     result = run("topic", "describe", wrong, code=2)

@@ -55,7 +55,11 @@ def command() -> None:
 @json_option
 @client_options
 def ls(pattern: str, internal: bool, quick: bool, as_json: bool, client: Client) -> None:
-    """List topics whose name matches PATTERN (like *.log in a shell)."""
+    """List topics whose name matches PATTERN (like *.log in a shell).
+
+    Messages are counted by their offsets, from the first one to the next one. Where transactions' markers or
+    compaction have left holes, there are fewer.
+    """
     topics = [
         topic
         for name, topic in sorted(client.cluster().topics.items())
@@ -136,7 +140,11 @@ def create(
 @json_option
 @client_options
 def describe(name: str, all_configs: bool, as_json: bool, client: Client) -> None:
-    """Show a topic: its partitions and what is set for it."""
+    """Show a topic: its partitions and what is set for it.
+
+    Messages are counted by their offsets, from the first one to the next one. Where transactions' markers or
+    compaction have left holes, there are fewer.
+    """
     topic = find_topic(client, name)
     bounds = client.bounds([name])
     told = _configs(client, name)
