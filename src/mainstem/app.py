@@ -72,7 +72,8 @@ class App:
     access: Access
     _refresh_meters: Callable[[], None]
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, guests: Guests | None = None) -> None:
+        """`guests`: how many there may be, if the settings are not all that decides."""
         self.config = config
         self.listening: dict[str, Endpoint] = {}
         self._fronts: list[KafkaServer | AmqpServer] = []
@@ -82,7 +83,8 @@ class App:
         self._backups = Backups(
             config.server.data, lambda: Backup(self.broker.store.log, OsDisk()), self._why_no_admin
         )
-        self._guests = _guests(config)  # of all listeners
+        server = config.server
+        self._guests = guests or Guests(server.max_connections, server.max_connections_per_peer)
         self._ready = False
 
     async def start(self) -> None:
@@ -394,7 +396,7 @@ async def serve(config: Config, started: Callable[[App], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     allow_open_files()
-    app = App(config)
+    app = App(config, _guests(config))
     await app.start()
     # Without a handler it would end the process: a terminal that closes, or a habit of other servers.
     loop.add_signal_handler(signal.SIGHUP, app.reload_certificates)

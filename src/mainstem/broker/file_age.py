@@ -11,8 +11,11 @@ import asyncio
 from mainstem.broker.topics import Topics
 from mainstem.kernel.log.log import Log
 
-# However soon a topic wants it: a file takes its whole space for as long as it is written.
+# However soon a topic wants it: a file takes its whole space for as long as it is written, and is filled with
+# zeros ahead. So the first is finished soon, and those that follow each after twice as long.
 SOONEST_MS = 10_000
+LATEST_SOONEST_MS = 640_000
+FORGOTTEN_AFTER_MS = 3_600_000
 _SLICE_STEPS = 1000
 
 
@@ -26,6 +29,8 @@ class FileAge:
         self._file_id = 0
         self._since_ms = 0  # it was begun, or nothing was in it
         self._next_look_ms = 0
+        self._soonest_ms = SOONEST_MS
+        self._finished_ms = -FORGOTTEN_AFTER_MS
 
     async def look(self, now_ms: int) -> None:
         table = self._log.active_table
@@ -38,6 +43,10 @@ class FileAge:
             return
         if not self._log.finish_file():
             self._since_ms = now_ms
+            return
+        lately = now_ms - self._finished_ms < FORGOTTEN_AFTER_MS
+        self._soonest_ms = min(2 * self._soonest_ms, LATEST_SOONEST_MS) if lately else SOONEST_MS
+        self._finished_ms = now_ms
 
     async def _wanted_ms(self, partitions: list[int]) -> int:
         """By the compacted topics whose records lie there."""
@@ -48,4 +57,4 @@ class FileAge:
                 wanted_ms = min(wanted_ms, partition.topic.policy.segment_ms)
             if step % _SLICE_STEPS == 0:
                 await asyncio.sleep(0)
-        return max(wanted_ms, SOONEST_MS)
+        return max(wanted_ms, self._soonest_ms)

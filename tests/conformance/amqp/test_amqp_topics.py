@@ -16,6 +16,7 @@ from amqp_kit import (
     new_name,
     put,
     ready,
+    until,
 )
 
 from mainstem.client import Client, ClientSettings, TopicPartition, parse_bootstrap
@@ -141,6 +142,17 @@ def test_a_message_above_the_topics_limit_is_refused_before_it_is_compressed(add
         with channel_refused(406, "PRECONDITION_FAILED - "):
             put(channel, small, "x" * 2000)
     assert values(kafka, small) == ["fits"]
+
+
+def test_small_messages_sent_together_fit_a_topic_of_small_batches(address, kafka):
+    small = new_name("topic")
+    create_topic(kafka, small, 1, {"max.message.bytes": "10000", "compression.type": "zstd"})
+    with connected(address) as connection:
+        channel = connection.channel()
+        sent = [f"{number} " * 200 for number in range(300)]
+        put(channel, small, *sent)
+        confirming(connection)
+    until(lambda: values(kafka, small) == sent, "all of them")
 
 
 def test_records_of_a_committed_transaction_outlive_the_broker_and_those_of_an_open_one_do_not(tmp_path):

@@ -67,3 +67,11 @@ def test_a_file_is_finished_at_the_age_that_its_topics_want(compact, segment_ms,
 def test_a_file_with_nothing_in_it_does_not_age():
     found = finished_at(FakeLog(), topics(False, 1), 5 * HOUR_MS, (3 * HOUR_MS + 60_000,))
     assert found == [4 * HOUR_MS]
+
+
+def test_a_topic_that_wants_it_often_gets_it_less_and_less_often():
+    every_second = tuple(range(0, HOUR_MS, 1000))
+    found = finished_at(FakeLog(), topics(True, 1), HOUR_MS, every_second)
+    gaps = [(after - before) // 1000 for before, after in zip([0, *found], found, strict=False)]
+    assert gaps[:8] == [10, 20, 30, 50, 90, 170, 330, 650]
+    assert set(gaps[8:]) == {650}

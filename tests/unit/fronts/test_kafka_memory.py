@@ -187,6 +187,27 @@ def test_a_parked_request_holds_memory_for_long_only_while_nobody_waits_for_it(
     with_house(tmp_path, work)
 
 
+def test_no_more_parked_requests_are_ended_than_make_room_for_who_waits_and_fetches_first(tmp_path):
+    async def work(house: House) -> None:
+        await house.broker.create_topic("t")
+        house.server.budget._max_bytes = 4 * 2 * FRAME + 10_000
+        joins = [house.begin(parked_join())[1] for _ in range(2)]
+        fetches = [house.begin(parked_fetch())[1] for _ in range(2)]
+        for _ in range(int(STALL_S) + 2):
+            await asyncio.sleep(0)
+            house.second()
+        _, late = house.begin()
+        assert not late.reading
+        house.second()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert sum(bool(wire.written) for wire in fetches) == 1
+        assert not any(wire.closed for wire in joins)
+        assert late.reading
+
+    with_house(tmp_path, work)
+
+
 def test_a_few_bytes_of_a_request_do_not_keep_a_silent_connection(tmp_path):
     async def work(house: House) -> None:
         _, wire = house.begin(b"\0\0")

@@ -48,11 +48,18 @@ def publish_to_topic(channel: Channel, run: Publishes, first: int, stop: int) ->
 
 
 def _batches(partition: Partition, run: Publishes, first: int, stop: int, now_ms: int) -> Iterator[bytearray]:
+    """A message that alone is more than its topic takes is a batch of its own, so that only it is refused."""
+    most = min(BATCH_BYTES, partition.topic.policy.max_message_bytes)
     out, count = bytearray(BATCH_OVERHEAD), 0
     for index in range(first, stop):
         raw = run.properties(index)
+        before = len(out)
         encode_record(out, count, run, index, raw, to_kafka(raw))
-        count += 1
-        if len(out) >= BATCH_BYTES or index == stop - 1:
+        if len(out) > most and count:
+            del out[before:]
             yield finish_batch(out, 0, partition.leader_epoch, count, now_ms)
             out, count = bytearray(BATCH_OVERHEAD), 0
+            encode_record(out, count, run, index, raw, to_kafka(raw))
+        count += 1
+    if count:
+        yield finish_batch(out, 0, partition.leader_epoch, count, now_ms)

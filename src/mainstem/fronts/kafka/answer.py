@@ -19,6 +19,7 @@ class Answer:
         "failure",
         "held",
         "hurry",
+        "hurry_closes",
         "may_be_followed",
         "on_cancel",
         "request_bytes",
@@ -41,6 +42,7 @@ class Answer:
         self.cancelled = False
         self.on_cancel: Callable[[], object] | None = None
         self.hurry: Callable[[], object] | None = None  # ends a wait: others need what the request holds
+        self.hurry_closes = False  # and with it the connection
 
     def ready(self, chunks: list[Chunk]) -> None:
         self.chunks = chunks

@@ -49,6 +49,13 @@ class Budget:
         """Somebody waits for room."""
         return bool(self._waiting)
 
+    @property
+    def lacking(self) -> int:
+        """What must be given back before the first in line may come in."""
+        if not self._waiting:
+            return 0
+        return min(self._used + next(iter(self._waiting.values())) - self._max_bytes, self._used)
+
     def leave(self, claimant: Claimant) -> None:
         """Give up a place in the line, if there is one."""
         if self._waiting.pop(claimant, None) is not None:

@@ -7,6 +7,7 @@ Who connects anew each time, and is closed for the same reason, has some lines, 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mainstem.model.logs import get_log
@@ -23,6 +24,7 @@ LISTENER_EVERY_MS = 100
 # Of ends for one reason, of one address, in CONNECTION_EVERY_MS.
 MOST_ALIKE = 10
 _MAX_KINDS = 1000
+_NUMBER = re.compile(r"\d+")  # reasons that differ in one are alike
 
 
 class Complaints:
@@ -38,14 +40,14 @@ class Complaints:
     def closed(self, session: Session, why: str) -> None:
         """A line about a connection that is ended, unless there were many like it."""
         now_ms = session.broker.clock.monotonic_ms()
-        kind = session.host, why
+        kind = session.host, _NUMBER.sub("0", why)
         since_ms, count = self._ends.get(kind, (now_ms, 0))
         if now_ms - since_ms >= CONNECTION_EVERY_MS:
             since_ms, count = now_ms, 0
         if len(self._ends) >= _MAX_KINDS:
             self._ends.clear()
         self._ends[kind] = since_ms, count + 1
-        if count >= MOST_ALIKE or not self._may(now_ms):
+        if count >= MOST_ALIKE:
             self._left_out += 1
             return
         self._say(session, "connection closed", {"why": why})

@@ -49,6 +49,8 @@ COUNTED_FRAME = 64 << 10
 LIVELY_BYTES = 16 << 10
 # One connection's requests are taken for so long, then it is the others' turn.
 TURN_S = 0.005
+# Of peers that are gone: so many may still have a batch that has to be looked into.
+MAX_LEAVING = 32
 # Bytes of later requests that may wait in memory while an earlier one is being answered.
 MAX_WAITING_BYTES = 64 << 10
 
@@ -57,6 +59,7 @@ class Host(Protocol):
     """What a connection needs of the server that accepted it."""
 
     budget: Budget
+    leaving: set[Connection]  # whose peers are gone, while there is something left to do
 
     def now(self) -> float: ...
 
@@ -143,13 +146,15 @@ class Connection:
                 )
                 self._end()
                 return
+        if self._left:
+            self._server.leaving.add(self)
         self._work_off()
 
     def _drop_answers(self, silent_too: bool) -> None:
         """Nobody waits for them, though what wants none is still taken."""
         kept = deque[Answer]()
         for answer in self._answers:
-            if answer.silent and not silent_too:
+            if answer.silent and not silent_too and self._may_linger(answer):
                 kept.append(answer)
                 continue
             self._in_flight_bytes -= answer.request_bytes
@@ -157,28 +162,51 @@ class Connection:
             self._settle(answer)
         self._answers = kept
 
+    def _may_linger(self, answer: Answer) -> bool:
+        """Counted, like all that has to wait, and not many of those that are still to be looked into."""
+        waits_for_a_look = answer.on_cancel is not None
+        if waits_for_a_look and len(self._server.leaving) >= MAX_LEAVING:
+            return False
+        if not answer.reserved and self._server.budget.take_if_free(answer.request_bytes):
+            answer.reserved = answer.request_bytes
+        return bool(answer.reserved)
+
     def _work_off(self) -> None:
         """Of a peer that is gone: take what came whole, in turns like anybody's."""
-        inbox = self._inbox
         until = self._server.now() + TURN_S
-        self._taking = True
         try:
-            while self._left and not self._closed and self._may_take() and inbox.take_frame():
-                if int16_at(inbox.slab.data, inbox.frame_start) == PRODUCE:
-                    self._take(inbox.slab, inbox.frame_start, inbox.frame_end)
-                if self._server.now() >= until:
+            while True:
+                if self._send_planned:
+                    self._send()
+                taken = self._take_rest(until)
+                if self._server.now() >= until and taken:
                     self._work_later()
                     return
+                if not taken:
+                    break
         except MainstemError as error:
             self.fail(str(error))
         except Exception as error:  # a bug, see `_work`
             events.error("a request failed", peer=self.peer, error=error)
-        finally:
-            self._taking = False
-        if self._send_planned:
-            self._send()
+            self.fail("internal error")
         if self._closed or not self._answers:
             self._end()
+
+    def _take_rest(self, until: float) -> int:
+        """How many requests."""
+        inbox = self._inbox
+        taken = 0
+        self._taking = True
+        try:
+            while self._left and not self._closed and self._may_take() and inbox.take_frame():
+                taken += 1
+                if int16_at(inbox.slab.data, inbox.frame_start) == PRODUCE:
+                    self._take(inbox.slab, inbox.frame_start, inbox.frame_end)
+                if self._server.now() >= until:
+                    break
+        finally:
+            self._taking = False
+        return taken
 
     def _end(self) -> None:
         """Nothing is left to do for it."""
@@ -187,6 +215,7 @@ class Connection:
                 self.session, "connection ended within a request", received_bytes=self._inbox.buffered
             )
         self._left, self._closed = False, True
+        self._server.leaving.discard(self)
         self._server.budget.release(self._reserved + self._reserved_rest)
         self._reserved = self._reserved_rest = 0
         self._drop_answers(silent_too=True)
@@ -464,12 +493,18 @@ class Connection:
         if self._front != self._answered or not self._answers:
             self._front, self._front_since = self._answered, now
 
-    def hurry(self, now: float, patience_s: float) -> None:
-        """Others wait for memory: the request in front has had it for long if it is an old one."""
-        if self._answers and now - self._front_since > patience_s:
-            front = self._answers[0]
-            if front.reserved and front.hurry is not None:
-                front.hurry()
+    def parked(self) -> tuple[bool, float, int] | None:
+        """Of the request in front, if it can be ended early: whether that closes the connection, since when
+        it is in front, and the memory that it holds."""
+        front = self._answers[0] if self._answers else None
+        if front is None or not front.reserved or front.hurry is None:
+            return None
+        return front.hurry_closes, self._front_since, front.reserved
+
+    def hurry(self) -> None:
+        """End the wait of the request in front."""
+        if self._answers and self._answers[0].hurry is not None:
+            self._answers[0].hurry()
 
 
 class ConnectionProtocol(Connection, asyncio.BufferedProtocol):

@@ -167,7 +167,7 @@ class Dispatcher:
             task.cancel()
             answer.fail("others need the memory of a request that was not answered in time")
 
-        answer.hurry = hurry
+        answer.hurry, answer.hurry_closes = hurry, True
         # The loop keeps only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -73,7 +73,7 @@ class RepeatedProduce(Answer):
         self.may_be_followed = True
         self.request_bytes = self.reserved = self.held = 0
         self.slab = None
-        self.cancelled = self.copied = self.silent = False
+        self.cancelled = self.copied = self.silent = self.hurry_closes = False
         self.on_cancel = self.hurry = None
         self._route = route
         self._correlation_id = correlation_id

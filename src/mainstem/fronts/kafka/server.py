@@ -52,6 +52,7 @@ class KafkaServer:
             limits.max_bytes_before_authentication,
         )
         self._connections: set[Connection] = set()
+        self.leaving: set[Connection] = set()
         self._guests = guests or Guests()
         self._soon: list[Callable[[], None]] = []  # to be run after this turn of the loop
         self._stopping = False
@@ -112,7 +113,7 @@ class KafkaServer:
         for connection in self._connections:
             connection.drain()
         until = self.now() + self.limits.drain_ms / 1000
-        while self.now() < until and any(c.is_answering for c in self._connections):
+        while self.now() < until and any(c.is_answering for c in (*self._connections, *self.leaving)):
             await asyncio.sleep(0.01)
         for connection in list(self._connections):
             connection.close()
@@ -145,15 +146,16 @@ class KafkaServer:
     async def _watch_over(self) -> None:
         while True:
             await asyncio.sleep(1)
-            self.look_over(self.now())
+            try:
+                self.look_over(self.now())
+            except Exception as error:  # a bug: all others are to be looked after in the next second, too
+                events.error("connections could not be looked after", error=error)
 
     def look_over(self, now: float) -> None:
         """Once a second: close who is silent for too long, take memory back from who sends little."""
         limits = self.limits
         for connection in list(self._connections):
             connection.look(now)
-            if self.budget.is_short:
-                connection.hurry(now, limits.stall_ms / 1000)
             silent_ms = (now - connection.last_active) * 1000
             # While others wait for the memory that it holds, a byte now and then is as good as none.
             moved_at = connection.lively_at if self.budget.is_short else connection.last_active
@@ -167,3 +169,20 @@ class KafkaServer:
                 connection.fail("does not read its answers")
             elif not connection.is_answering and silent_ms > limits.idle_ms:
                 connection.end_idle()
+        if self.budget.is_short:
+            self._make_room(now)
+
+    def _make_room(self, now: float) -> None:
+        """Requests that have waited for long for something else give way to who waits for memory: as few as
+        it takes, first those that are answered by that, and the oldest."""
+        parked: list[tuple[bool, float, int, Connection]] = []
+        for connection in self._connections:
+            found = connection.parked()
+            if found is not None and (now - found[1]) * 1000 > self.limits.stall_ms:
+                parked.append((*found, connection))
+        wanted = self.budget.lacking
+        for _, _, size, connection in sorted(parked, key=lambda one: one[:2]):
+            if wanted <= 0:
+                return
+            connection.hurry()
+            wanted -= size

@@ -395,7 +395,7 @@ class JournalWriter:
     def _leave_file(self) -> None:
         """Nothing is to be written: the next file begins with a round of nothing, and all else is as ever."""
         self._leaving = False
-        if self._active.frames == 0 or not self._supply.next_capacity:
+        if self._active.frames <= 1 or not self._next_is_as_large():
             return
         sealed = self._begin_next()
         active = self._active
@@ -448,8 +448,13 @@ class JournalWriter:
         if self._is_worth_leaving(active):
             return True
         # The number of frames is a soft limit: not worth waiting for a file, or dying on a full disk.
-        enough = self._leaving or active.frames + count >= self._max_frames
-        return enough and self._supply.next_capacity > 0
+        if self._leaving and self._next_is_as_large():
+            return True
+        return active.frames + count >= self._max_frames and self._supply.next_capacity > 0
+
+    def _next_is_as_large(self) -> bool:
+        """What was admitted to the active file must fit there."""
+        return self._supply.next_capacity >= self._active.capacity
 
     def _is_worth_leaving(self, active: JournalFile) -> bool:
         """The first file after a start is not filled with zeros; once the next one is, it is faster there."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from mainstem.kernel.log.cached import CachedFiles
 from mainstem.kernel.log.entries import Entry, pack_atomic
-from mainstem.kernel.log.files import NO_SPACE, Files
+from mainstem.kernel.log.files import NO_SPACE, PASSING, Files
 from mainstem.kernel.log.journal import (
     SEAL_FRAME_BYTES,
     Append,
@@ -361,12 +361,12 @@ class Log:
             self.files.prepare_next(zero=True)
             self._no_space = False
         except OSError as error:
-            self._no_space = True
+            self._no_space = error.errno in NO_SPACE
             self._tolerate(error, "no space for the next journal file")
         self._name_seals()
 
     def _tolerate(self, error: OSError, message: str) -> None:
-        if error.errno not in NO_SPACE:
+        if error.errno not in PASSING:
             raise error
         self._seldom.warning(message, folder=self.files.folder, why=str(error))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mainstem.kernel.log.files import NO_SPACE, Files
+from mainstem.kernel.log.files import NO_SPACE, PASSING, Files
 from mainstem.kernel.log.journal import SEAL_FRAME_BYTES, JournalFile
 from mainstem.kernel.log.layout import (
     FILE_HEAD,
@@ -169,7 +169,7 @@ def _note_seal(files: Files, file_id: int, size: int, warnings: list[str]) -> No
     try:
         files.seal(file_id, size)
     except OSError as error:
-        if error.errno not in NO_SPACE:
+        if error.errno not in PASSING:
             raise
         warnings.append(f"no space to note that {journal_name(file_id)} is finished: the next start will")
 
