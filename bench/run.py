@@ -143,9 +143,18 @@ def conditions(options: argparse.Namespace, rounds: int) -> dict[str, object]:
     }
 
 
+def free_stem(out: Path, stem: str) -> str:
+    """Another run of the same commit on the same day keeps what the one before it found."""
+    number, free = 1, stem
+    while (out / f"{free}.json").exists():
+        number += 1
+        free = f"{stem}-{number}"
+    return free
+
+
 def write_results(facts: dict[str, object], outcomes: Sequence[Outcome], out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
-    stem = f"{str(facts['date'])[:10]}-{facts['commit']}{'-quick' if facts['quick'] else ''}"
+    stem = free_stem(out, f"{str(facts['date'])[:10]}-{facts['commit']}{'-quick' if facts['quick'] else ''}")
     picture = out / f"{stem}.png"
     try:
         drawn = plot.draw(outcomes, picture)
