@@ -32,7 +32,10 @@ def commit() -> str:
 def is_dirty() -> bool:
     """Whether the product differs from the commit that the results will name."""
     done = subprocess.run(
-        ["git", "status", "--porcelain", "src", "bench", ":!bench/results"], capture_output=True, text=True, cwd=ROOT
+        ["git", "status", "--porcelain", "src", "bench", ":!bench/results"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
     )
     return bool(done.stdout.strip())
 
