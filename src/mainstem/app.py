@@ -352,6 +352,8 @@ def broker_options(config: Config) -> BrokerOptions:
         group_min_session_ms=config.groups.min_session_timeout_ms,
         group_max_session_ms=config.groups.max_session_timeout_ms,
         group_max_size=config.groups.max_size,
+        group_subscription_bytes=config.groups.max_subscription_bytes,
+        group_total_subscription_bytes=config.groups.max_total_subscription_bytes,
         group_consumer_session_ms=config.groups.consumer_session_timeout_ms,
         group_consumer_heartbeat_ms=config.groups.consumer_heartbeat_interval_ms,
         group_consumer_assignors=config.groups.consumer_assignors,

@@ -395,6 +395,9 @@ def test_members_of_a_group_that_say_too_much_are_refused(broker, raw):
         first.send(joining(bytes(3 * MIB), "talkers"))
         assert error_of_join(first) == 0
         second.send(joining(bytes(3 * MIB), "talkers"))  # waits for the first to join again
+        until(
+            lambda: len(raw.ask(ApiKey.DESCRIBE_GROUPS, 0, groups=["talkers"]).groups[0].members) == 2, "both"
+        )
         raw.send(joining(bytes(3 * MIB), "talkers"))
         assert error_of_join(raw) == GROUP_MAX_SIZE_REACHED
     assert_goes_on(broker)
@@ -415,6 +418,32 @@ def test_members_of_many_groups_that_say_too_much_are_refused_and_memory_stays_w
             described = raw.ask(ApiKey.DESCRIBE_GROUPS, 0, groups=[f"group-{number}"]).groups[0]
             for member in described.members:
                 raw.ask(ApiKey.LEAVE_GROUP, 0, group_id=described.group_id, member_id=member.member_id)
+
+
+def want(raw, number: int, epoch: int, names: list[str] | None = None) -> int:
+    """A heartbeat of the only member of a group: by turns a consumer and a share group."""
+    who = {"group_id": f"newer-{number}", "member_id": "m", "member_epoch": epoch}
+    if number % 2:
+        return raw.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, subscribed_topic_names=names, **who).error_code
+    joins = {"rebalance_timeout_ms": 5000, "topic_partitions": []} if epoch == 0 else {}
+    who |= {"subscribed_topic_names": names, **joins}
+    return raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **who).error_code
+
+
+def test_members_of_many_groups_that_want_too_much_are_refused_and_memory_stays_within_bounds(broker, raw):
+    names = [f"{number:060}" for number in range(100_000)]
+    assert want(raw, 0, 0, names) == 0
+    before = memory_mib(broker)
+    codes = [want(raw, number, 0, names) for number in range(1, 20)]
+    assert codes[:12] == [0] * 12
+    assert codes[15:] == [GROUP_MAX_SIZE_REACHED] * 4
+    assert memory_mib(broker) - before < 300
+    got_in = [0, *(number for number, code in enumerate(codes, 1) if code == 0)]
+    assert [want(raw, number, -1) for number in got_in[:10]] == [0] * 10
+    assert [want(raw, number, 0, names[:5000]) for number in (18, 19)] == [0, 0]
+    for number in (*got_in[10:], 18, 19):
+        assert want(raw, number, -1) == 0
+    assert_goes_on(broker)
 
 
 def test_assignments_that_are_too_much_for_a_group_are_refused(raw):

@@ -8,8 +8,10 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Pro
 from confluent_kafka.admin import AdminClient, NewPartitions
 from group_kit import CLASSIC, PARTITIONS, Crowd, Member, Stranger
 from kafka_kit import PATIENCE_S, Wire, create_topic, new_name, publish, until
+from raw_kafka import Raw
 
 from mainstem.testing.broker import Broker
+from mainstem.wire.kafka.apis import ApiKey
 from mainstem.wire.kafka.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -22,7 +24,7 @@ from mainstem.wire.kafka.group_offsets import (
     OffsetCommitRequestTopic,
 )
 
-UNKNOWN_MEMBER, INVALID, NOT_FOUND, FENCED_INSTANCE = 25, 42, 69, 82
+UNKNOWN_MEMBER, INVALID, NOT_FOUND, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE = 25, 42, 69, 81, 82
 FENCED_EPOCH, UNRELEASED, UNSUPPORTED_ASSIGNOR, STALE_EPOCH, INVALID_PATTERN = 110, 111, 112, 113, 128
 NEWER = {"group.protocol": "consumer"}
 
@@ -256,3 +258,23 @@ def test_each_protocol_says_so_when_a_group_is_of_the_other(address, wire, group
     classic = new_name("group")
     assert wire.join(classic).error_code == 0
     assert beat(wire, classic, "a", 0).error_code == NOT_FOUND
+
+
+@pytest.mark.parametrize(("key", "kind"), [("CONSUMER", "consumer"), ("SHARE", "share")])
+def test_a_refusal_for_want_of_room_is_in_the_brokers_log_with_the_setting(caplog, key, kind):
+    """Clients give up with a number: nobody else would learn which limit it was."""
+    with Broker({"groups.max_subscription_bytes": "1 MiB"}) as broker:
+        create_topic(broker.kafka, "wide", 8000)
+        with Raw(broker.kafka) as raw:
+            who = {"group_id": "g", "member_id": "m", "member_epoch": 0, "subscribed_topic_names": ["wide"]}
+            if kind == "consumer":
+                who |= {"rebalance_timeout_ms": 5000, "topic_partitions": []}
+            answer = raw.ask(ApiKey[f"{key}_GROUP_HEARTBEAT"], 1, **who)
+            assert answer.error_code == GROUP_MAX_SIZE_REACHED
+
+            def told():
+                return [one.facts for one in caplog.records if "takes nobody in" in one.getMessage()]
+
+            until(told, "a line in the log")
+            assert told()[0]["group"] == "g"
+            assert "groups.max_subscription_bytes is 1048576" in told()[0]["why"]

@@ -465,3 +465,18 @@ def test_a_right_taken_away_counts_for_the_next_request_of_a_busy_producer(broke
         write(alice, "busy")
     set_rules(admin, rule("busy", "WRITE", permission=DENY))
     assert refusal(write, alice, "busy") == TOPIC
+
+
+def test_a_right_taken_away_counts_for_the_next_request_of_a_busy_consumer(broker, admin, alice):
+    make_topic(broker, "busy")
+    set_rules(admin, rule("busy", "READ"))
+    place = TopicPartition("busy", 0)
+    with client(broker) as writer:
+        for _ in range(6):
+            writer.produce({place: encode_batch([Record(0, 1, None, bytes(200_000), ())])})
+    for offset in range(3):
+        (fetched,) = alice.fetch({place: offset}, max_wait_ms=0, partition_max_bytes=1)
+        assert fetched.error_code == 0
+    set_rules(admin, rule("busy", "READ", permission=DENY))
+    (fetched,) = alice.fetch({place: 3}, max_wait_ms=0, partition_max_bytes=1)
+    assert fetched.error_code == TOPIC

@@ -140,6 +140,8 @@ class GroupCoordinator:
                 session_timeout_ms=options.group_consumer_session_ms,
                 heartbeat_interval_ms=options.group_consumer_heartbeat_ms,
                 max_members=options.group_max_size,
+                max_group_bytes=options.group_subscription_bytes,
+                max_total_bytes=options.group_total_subscription_bytes,
                 assignors=options.group_consumer_assignors,
             ),
             shares.groups.keys(),
@@ -215,7 +217,12 @@ class GroupCoordinator:
         """A group that gets its first member is a share group from then on."""
         self._check(group_id)
         settings = self._shares.settings(group_id)
-        limits = ShareLimits(settings.session_ms, settings.heartbeat_ms, self._options.group_max_size)
+        limits = ShareLimits(
+            settings.session_ms,
+            settings.heartbeat_ms,
+            self._options.group_max_size,
+            self._options.group_subscription_bytes,
+        )
         try:
             result = self._groups.share_heartbeat(group_id, request, topics, self.now_ms(), limits)
         finally:

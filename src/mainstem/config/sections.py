@@ -216,10 +216,10 @@ class Merge:
     delay_ms: int = setting(
         duration_ms(0),
         MINUTE_MS,
-        "How long a sealed file waits for the next ones before it is merged, when little is written.",
+        "How long a sealed file waits for the next ones before it is merged, if little goes in and out.",
     )
     level0_files: int = setting(
-        integer(2, 256), 64, "Most sealed files that wait unmerged, however much is being written."
+        integer(2, 256), 64, "So many sealed files are merged at once, however much is being written or read."
     )
     max_bytes_per_second: int = setting(
         size_bytes(MIB, unlimited=True), 128 * MIB, "Writing speed of a merge, so that producers come first."
@@ -260,6 +260,15 @@ class Groups:
         duration_ms(0), 100, "How long an empty group waits for more members before it first assigns."
     )
     max_size: int = setting(integer(1, INT32_MAX), 10_000, "Most members of one group.")
+    max_subscription_bytes: int = setting(
+        size_bytes(MIB),
+        128 * MIB,
+        "Memory for what members of a group of the newer protocol, or of a share group, want and hold: "
+        "about 320 bytes a partition.",
+    )
+    max_total_subscription_bytes: int = setting(
+        size_bytes(MIB), 256 * MIB, "The same for all such groups together."
+    )
     max_offset_metadata_bytes: int = setting(
         size_bytes(0, MIB), 4096, "Longest note that may go with a committed offset."
     )

@@ -7,13 +7,27 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.app import broker_options
 from mainstem.broker.admin import delete_topic
 from mainstem.broker.broker import Broker
-from mainstem.broker.groups import CommittedOffset, JoinRequest
+from mainstem.broker.groups import (
+    CommittedOffset,
+    ConsumerHeartbeat,
+    JoinRequest,
+    ShareHeartbeat,
+    VisibleTopics,
+)
 from mainstem.broker.options import DAY_MS, BrokerOptions
 from mainstem.broker.system import SystemClock
+from mainstem.config import load
 from mainstem.kernel.log.log import LogOptions
-from mainstem.model.errors import CoordinatorClosing, GroupNotFound, InvalidGroupId, UnknownMember
+from mainstem.model.errors import (
+    CoordinatorClosing,
+    GroupFull,
+    GroupNotFound,
+    InvalidGroupId,
+    UnknownMember,
+)
 
 LOG = LogOptions(file_bytes=8 << 20, reserve_bytes=1 << 20)
 
@@ -255,3 +269,44 @@ def test_a_snapshot_taken_while_groups_and_transactions_change_is_the_truth_afte
 
     with_broker(tmp_path, work)
     with_broker(tmp_path, look)
+
+
+def test_settings_say_how_much_members_may_want(tmp_path):
+    small = {"groups.max_subscription_bytes": "1 MiB", "groups.max_total_subscription_bytes": "3 MiB"}
+    options = broker_options(load(small, {}))
+
+    async def work(broker: Broker, _: Clock) -> None:
+        topics = VisibleTopics(broker.topics, lambda _: True)
+
+        def consumer(group: str, names: int) -> None:
+            wanted = frozenset(f"{number:06}" for number in range(names))
+            request = ConsumerHeartbeat("m", 0, "", None, None, 1000, wanted, owned=frozenset())
+            broker.groups.consumer_heartbeat(group, request, topics)
+
+        def share(group: str, names: int) -> None:
+            wanted = frozenset(f"{number:06}" for number in range(names))
+            broker.groups.share_heartbeat(group, ShareHeartbeat("m", 0, None, wanted), topics)
+
+        for join in (consumer, share):
+            with pytest.raises(GroupFull, match=r"max_subscription_bytes is 1048576"):
+                join("large", 10_000)
+        consumer("a", 7000)
+        share("b", 7000)
+        consumer("c", 7000)
+        for join in (consumer, share):
+            with pytest.raises(GroupFull, match=r"max_total_subscription_bytes is 3145728"):
+                join("d", 7000)
+
+    with_broker(
+        tmp_path,
+        work,
+        group_subscription_bytes=options.group_subscription_bytes,
+        group_total_subscription_bytes=options.group_total_subscription_bytes,
+    )
+
+
+def test_the_settings_of_a_broker_give_what_a_broker_has_by_itself():
+    options = broker_options(load({}, {}))
+    usual = BrokerOptions("")
+    assert options.group_subscription_bytes == usual.group_subscription_bytes
+    assert options.group_total_subscription_bytes == usual.group_total_subscription_bytes

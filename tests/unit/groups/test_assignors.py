@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainstem.kernel.groups import assignors
 from mainstem.kernel.groups.assignors import ASSIGNORS, Reader, by_topic, range_assignor, uniform_assignor
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
@@ -101,3 +103,133 @@ def test_uniform_keeps_as_much_as_balance_allows(partitions, old_size, new_size)
     least, extra = divmod(partitions, new_size)
     possible = sorted((len(before.get(r.member_id, ())) for r in new), reverse=True)
     assert kept == sum(min(had, least + (n < extra)) for n, had in enumerate(possible))
+
+
+# --- the plain way, which the quick one must agree with ------------------------------------------
+
+
+def plain_quotas(given, free):
+    if not given:
+        return
+    total = len(free) + sum(len(partitions) for partitions in given.values())
+    least, extra = divmod(total, len(given))
+    in_line = sorted(given, key=lambda member_id: -len(given[member_id]))
+    quotas = {member_id: least + (number < extra) for number, member_id in enumerate(in_line)}
+    for member_id, partitions in given.items():
+        for partition in sorted(partitions)[quotas[member_id] :]:
+            partitions.remove(partition)
+            free.append(partition)
+    for member_id, partitions in given.items():
+        while len(partitions) < quotas[member_id]:
+            partitions.add(free.pop(0))
+
+
+def plain_lowest(given, free, readers):
+    readers_of = {}
+    for reader in sorted(readers, key=lambda r: r.member_id):
+        for topic_id in reader.topic_ids:
+            readers_of.setdefault(topic_id, []).append(reader.member_id)
+
+    def lowest(topic_id):
+        return min(readers_of[topic_id], key=lambda member_id: len(given[member_id]))
+
+    for partition in sorted(free, key=lambda p: (len(readers_of[p[0]]), p)):
+        given[lowest(partition[0])].add(partition)
+    moved = True
+    while moved:
+        moved = False
+        for partitions in given.values():
+            for partition in sorted(partitions):
+                other = lowest(partition[0])
+                if len(given[other]) + 1 < len(partitions):
+                    partitions.remove(partition)
+                    given[other].add(partition)
+                    moved = True
+
+
+many_topics = [b"%016d" % number for number in range(6)]
+wishes = st.frozensets(st.sampled_from(many_topics))
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(st.data())
+def test_the_uniform_assignment_is_the_one_that_is_found_the_plain_way(data):
+    """Also from where nobody would begin: `before` is anything, but each partition is with one member."""
+    few = data.draw(st.lists(wishes, min_size=1, max_size=4))
+    group = [
+        Reader(f"m{number}", None, topics)
+        for number, topics in enumerate(data.draw(st.lists(st.sampled_from(few), min_size=1, max_size=9)))
+    ]
+    sizes = {topic: data.draw(st.integers(0, 12)) for topic in many_topics}
+    hoarder = data.draw(st.integers(0, len(group) - 1))
+    before = {reader.member_id: set() for reader in group}
+    for topic, size in sizes.items():
+        for partition in range(size):
+            owner = data.draw(st.one_of(st.none(), st.just(hoarder), st.integers(0, len(group) - 1)))
+            if owner is not None:
+                before[f"m{owner}"].add((topic, partition))
+    group = data.draw(st.permutations(group))
+    frozen = {member_id: frozenset(partitions) for member_id, partitions in before.items()}
+    quick = uniform_assignor(group, sizes, frozen)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(assignors, "_fill_quotas", plain_quotas)
+        patched.setattr(assignors, "_fill_lowest", plain_lowest)
+        assert uniform_assignor(group, sizes, frozen) == quick
+
+
+class CountedSet(set):
+    """Tells how often anybody asked how large such sets are."""
+
+    looks = 0
+
+    def __len__(self):
+        CountedSet.looks += 1
+        return super().__len__()
+
+
+def test_giving_to_the_lowest_does_not_look_at_everybody_for_each_partition():
+    group = readers(*(f"a{n:03}" for n in range(150))) + readers(
+        *(f"b{n:03}" for n in range(150)), topics=(A, B)
+    )
+    given_ = {reader.member_id: CountedSet() for reader in group}
+    CountedSet.looks = 0
+    assignors._fill_lowest(given_, [(topic, n) for topic in (A, B) for n in range(1500)], group)
+    assert {len(partitions) for partitions in given_.values()} == {10}
+    assert CountedSet.looks < 20 * 3000
+
+
+def test_topics_that_all_want_do_not_cost_a_look_at_everybody_each():
+    """Also where everybody wants a topic of its own, too, so that no two want the same."""
+    own = [b"own%013d" % number for number in range(100)]
+    shared = [b"all%013d" % number for number in range(1000)]
+    group = [Reader(f"m{number:03}", None, frozenset((*shared, mine))) for number, mine in enumerate(own)]
+    given_ = {reader.member_id: CountedSet() for reader in group}
+    CountedSet.looks = 0
+    assignors._fill_lowest(given_, [(topic, 0) for topic in (*own, *shared)], group)
+    assert {len(partitions) for partitions in given_.values()} == {11}
+    assert CountedSet.looks < 20 * 1100
+
+
+def test_what_few_want_is_given_with_one_look_at_each_of_them():
+    """Where each topic has members of its own choosing and few partitions, nothing is prepared for later."""
+    topics = [b"%016d" % number for number in range(8)]
+    group = [
+        Reader(f"m{n:03}", None, frozenset(topic for bit, topic in enumerate(topics) if n >> bit & 1))
+        for n in range(1, 256)
+    ]
+    loads = assignors._Loads({reader.member_id: set() for reader in group}, group)
+    for topic in topics:
+        loads.give(topic, [(topic, 0)])
+    assert not any(loads._crowd_of[topic].tops for topic in topics)
+
+
+class FirstIsFar(list):
+    def pop(self, at=-1):
+        assert at == -1 or len(self) == 1, "all behind it would move"
+        return super().pop(at)
+
+
+def test_nothing_is_taken_from_the_front_of_a_long_list():
+    given_ = {"a": set(), "b": set()}
+    assignors._fill_quotas(given_, FirstIsFar((A, n) for n in range(10)))
+    assert given_ == {"a": {(A, n) for n in range(5)}, "b": {(A, n) for n in range(5, 10)}}

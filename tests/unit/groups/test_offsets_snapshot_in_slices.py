@@ -1,11 +1,13 @@
 """A snapshot is written while commits go on: what it holds, and the journal after it, must agree."""
 
 from mainstem.kernel.groups.offsets import (
+    MOST_DUMPED,
     CommittedOffset,
     GroupDeleted,
     GroupOffsets,
     OffsetDelta,
     OffsetsCommitted,
+    OffsetsDeleted,
     TxnOffsetsEnded,
     TxnOffsetsStaged,
 )
@@ -60,3 +62,24 @@ def test_offsets_committed_after_their_group_was_written_come_from_the_journal()
     live.apply(OffsetsCommitted("g", [at(1)]))
     dump = list(live.dump())
     assert recovered(dump, [OffsetsCommitted("g", [at(2)])]).get("g", TOPIC, 0) == at(2)
+
+
+def test_a_group_of_many_offsets_is_written_in_pieces_and_what_is_deleted_between_them_stays_deleted():
+    live = GroupOffsets()
+    count = 2 * MOST_DUMPED + 1
+    live.apply(OffsetsCommitted("g", [CommittedOffset(TOPIC, n, n, -1, "", 0) for n in range(count)]))
+    dump = live.dump()
+    pieces = [next(dump)]
+    after: list[OffsetDelta] = [
+        OffsetsDeleted("g", [(TOPIC, 0), (TOPIC, count - 1)]),
+        OffsetsCommitted("g", [CommittedOffset(TOPIC, count, 5, -1, "", 0)]),
+    ]
+    for delta in after:
+        live.apply(delta)
+    pieces += dump
+    assert [len(piece.offsets) for piece in pieces if isinstance(piece, OffsetsCommitted)] == [
+        MOST_DUMPED
+    ] * 2
+    again = recovered(pieces, after)
+    assert list(again.all("g")) == list(live.all("g"))
+    assert len(list(live.all("g"))) == count - 1

@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -90,3 +91,46 @@ regexes = st.lists(pieces, max_size=4).map("".join)
 @given(st.lists(regexes, min_size=1, max_size=2).map("|".join), st.text("ab-", max_size=6))
 def test_answers_agree_with_python(regex, name):
     assert Pattern(regex).matches(name) == (re.fullmatch(regex, name) is not None)
+
+
+def test_a_range_takes_no_memory_for_what_is_in_it():
+    for regex in ("[\x00-\U0010ffff]+", "[^\x80-\U0010ffff]+", "[\x00-\U0010fffe\x01-\U0010ffff-]+"):
+        tracemalloc.start()
+        pattern = Pattern(regex)
+        assert pattern.matches("orders-17")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        tracemalloc.stop()
+    assert not Pattern("[^\x80-\U0010ffff]+").matches("\xe4")
+
+
+def apart(count: int, form: str) -> str:
+    """A class of characters that Python keeps one by one, with others between them."""
+    return "[" + "".join(form.format(chr(0x10000 + 4 * n), chr(0x10001 + 4 * n)) for n in range(count)) + "]"
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        apart(330, "{}-{}"),
+        apart(990, "{}"),
+        apart(1, "{}-{}") * 190,
+        r"[\w]" * 240,
+        r"[\W]" * 240,
+        "[a-z]{490}",
+    ],
+    ids=["ranges", "characters", "classes of a range", "classes of words", "of no words", "repeats"],
+)
+def test_what_a_pattern_takes_in_memory_is_counted(regex):
+    Pattern(regex)  # what Python keeps for the next time is not its own
+    tracemalloc.start()
+    pattern = Pattern(regex)
+    assert not pattern.matches("orders-17")
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert pattern.size / 3 < taken < pattern.size
+
+
+@pytest.mark.parametrize("regex", ["[a-cb-de-g]", "[c-da-b]", "[^a-cx-z_]", r"[\da-f.-]", "[b-b]"])
+def test_ranges_match_what_re_matches(regex):
+    for char in map(chr, range(128)):
+        assert Pattern(regex).matches(char) == bool(re.fullmatch(regex, char))

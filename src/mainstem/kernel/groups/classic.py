@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mainstem.kernel.groups.classic_members import Member, Members, Room, Waiting, size_of
+from mainstem.kernel.groups.classic_members import Member, Members, Waiting, size_of
 from mainstem.kernel.groups.classic_messages import (
     Answer,
     ClassicLimits,
@@ -30,6 +30,7 @@ from mainstem.kernel.groups.classic_messages import (
     SyncResult,
 )
 from mainstem.kernel.groups.deadlines import Deadlines
+from mainstem.kernel.groups.room import Room
 from mainstem.model.errors import (
     AssignmentTooLarge,
     CoordinatorClosing,

@@ -7,20 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mainstem.kernel.groups.classic_messages import ClassicMemberView, JoinedMember, JoinRequest
+from mainstem.kernel.groups.room import Holding, Room
 from mainstem.model.errors import FencedInstanceId, UnknownMember
 
 # What a member costs beside the strings it sends.
 MEMBER_BYTES = 512
-
-
-class Room:
-    """Memory for the members of all groups: `held` is what they have of it."""
-
-    __slots__ = ("held", "max_bytes")
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.held = 0
 
 
 @dataclass(slots=True)
@@ -89,8 +80,7 @@ class Members:
     """
 
     def __init__(self, room: Room) -> None:
-        self._room = room
-        self.held = 0  # bytes of the room
+        self._holding = Holding(room)
         self._by_id: dict[str, Member] = {}
         self._offered: Counter[str] = Counter()  # protocol name -> members that offer it
         self.joining = 0  # members whose join waits
@@ -99,6 +89,11 @@ class Members:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    @property
+    def held(self) -> int:
+        """Bytes of the room."""
+        return self._holding.held
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self._by_id.values())
@@ -178,17 +173,14 @@ class Members:
         member.assignment = assignment
 
     def has_room(self, more: int, max_bytes: int) -> bool:
-        """For so many bytes more, in a group that may have `max_bytes`. What shrinks always fits."""
-        fits = self.held + more <= max_bytes and self._room.held + more <= self._room.max_bytes
-        return more <= 0 or fits
+        return self._holding.fits(more, max_bytes)
 
     def give_up_room(self) -> None:
         """The group is dead: nobody will take its members out one by one."""
-        self._hold(-self.held)
+        self._holding.hold(0)
 
     def _hold(self, more: int) -> None:
-        self.held += more
-        self._room.held += more
+        self._holding.hold(self.held + more)
 
     def park_join(self, member: Member, token: object) -> None:
         member.join = Waiting(token)

@@ -29,7 +29,8 @@ from mainstem.kernel.groups.consumer_messages import (
     Topics,
 )
 from mainstem.kernel.groups.deadlines import Deadlines
-from mainstem.kernel.groups.subscriptions import Subscriptions
+from mainstem.kernel.groups.room import Holding, Room
+from mainstem.kernel.groups.subscriptions import PARTITION_BYTES, Subscriptions, TriedPattern
 from mainstem.model.errors import (
     CoordinatorClosing,
     FencedInstanceId,
@@ -45,22 +46,33 @@ from mainstem.model.errors import (
     UnsupportedAssignor,
 )
 
+# A partition that a member holds, with its owner: seen with CPython 3.11, rounded. If the target has it, too,
+# it may have another object for it.
+OWNED_BYTES = 180
+
 SESSION, REVOCATION = "session", "revocation"  # the two kinds of deadline
 
 
 class ConsumerGroup:
-    def __init__(self, group_id: str, now_ms: int, limits: ConsumerLimits | None = None) -> None:
+    def __init__(
+        self, group_id: str, now_ms: int, limits: ConsumerLimits | None = None, room: Room | None = None
+    ) -> None:
         self.group_id = group_id
         self.epoch = 0
         self.assignment_epoch = 0
         self.empty_since_ms: int | None = now_ms
         self._limits = limits or ConsumerLimits()
+        self._holding = Holding(room or Room(self._limits.max_total_bytes))
+        self._members_size = 0  # bytes, without what they want
         self._dead = False
         self._members: dict[str, ConsumerMember] = {}
         self._static: dict[str, str] = {}  # instance id -> member id
         self._target: dict[str, frozenset[Partition]] = {}
         self._owners: dict[Partition, str] = {}  # of every partition that a member holds or may still hold
-        self._subscriptions = Subscriptions(self._limits.pattern_refresh_ms)
+        self._most_owned = 0  # since `_owners` was made
+        self._subscriptions = Subscriptions(
+            self._limits.pattern_refresh_ms, target_bytes=PARTITION_BYTES, owned_bytes=OWNED_BYTES
+        )
         self._assignor = self._limits.assignors[0]
         self._someone_left = False  # since the last target; what it wanted may be nobody's wish now
         self._deadlines: Deadlines[tuple[str, str]] = Deadlines()  # (kind, member id)
@@ -76,18 +88,20 @@ class ConsumerGroup:
             raise UnsupportedAssignor(f"{request.assignor!r}; this broker has {offered}")
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leave(request, now_ms)
+        known = self._known(request)
         tried = self._subscriptions.tried(request.topic_regex, topics)
-        member, is_new = self._member_of(request)
+        self._check_room(known, request, tried, topics)
+        member = self._enter(known, request)
         told = member.assigned
         behind = request.member_epoch != member.epoch  # did not get an answer, nor the assignment in it
-        changed = member.update(request) or is_new
-        self._subscriptions.add(tried)
+        changed = self._take_over_what_is_said(member, known, request, tried)
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
         self.empty_since_ms = None
         self._refresh(changed, topics, now_ms)
         self._walk(member, request.owned, now_ms)
+        self._count()
         self._deadlines.set((SESSION, member.member_id), now_ms + self._limits.session_timeout_ms)
         tell = request.is_full or behind or member.assigned != told
         return self._result(member.member_id, member.epoch, member.assigned if tell else None)
@@ -121,7 +135,7 @@ class ConsumerGroup:
             raise GroupNotFound(self.group_id)
 
     def reads(self, topic_name: str) -> bool:
-        return any(topic_name in self._subscriptions.names_of(member) for member in self._members.values())
+        return self._subscriptions.reads(topic_name)
 
     def describe(self) -> ConsumerView:
         return ConsumerView(
@@ -138,8 +152,8 @@ class ConsumerGroup:
                     member.epoch,
                     member.client_id,
                     member.client_host,
-                    member.topic_names,
-                    member.topic_regex,
+                    member.wish.names,
+                    member.wish.regex,
                     member.assigned,
                     self._target.get(member.member_id, NOTHING),
                 )
@@ -179,45 +193,89 @@ class ConsumerGroup:
         del error  # nobody waits in this group
         self._dead = True
         self._deadlines = Deadlines()
+        self._holding.hold(0)
         return []
 
     # --- members -------------------------------------------------------------------------------
 
-    def _member_of(self, request: ConsumerHeartbeat) -> tuple[ConsumerMember, bool]:
-        """Whom the heartbeat speaks for, and whether the group has to make room for it."""
+    def _known(self, request: ConsumerHeartbeat) -> ConsumerMember | None:
+        """Whom the heartbeat speaks for; None: the group has to make room for it. Changes nothing."""
         joins = request.member_epoch == JOIN_EPOCH
         known_as = None if request.instance_id is None else self._static.get(request.instance_id)
         if known_as is not None and known_as != request.member_id:
             if not joins:
                 raise FencedInstanceId(f"{request.instance_id!r} is now member {known_as}")
-            return self._take_over(known_as, request), False
+            old = self._members[known_as]
+            if old.epoch != STATIC_LEAVE_EPOCH or request.member_id in self._members:
+                raise UnreleasedInstanceId(f"{request.instance_id!r} is member {known_as}")
+            return old
         member = self._members.get(request.member_id)
         if member is None:
             if not joins:
                 raise UnknownMember(request.member_id)
             if len(self._members) >= self._limits.max_members:
                 raise GroupFull(f"{self.group_id} has {len(self._members)} members")
-            return ConsumerMember(request.member_id or request.new_member_id), True
+            return None
         member.check_instance(request.instance_id)
-        if joins and member.previous_epoch != JOIN_EPOCH:
-            # It gave everything up before it joins again, as it must when it was fenced.
-            self._hold(member, NOTHING, NOTHING)
-            member.epoch = member.previous_epoch = 0
-            member.progress = Progress.DONE
-        member.check_epoch(request)
-        return member, False
-
-    def _take_over(self, old_id: str, request: ConsumerHeartbeat) -> ConsumerMember:
-        """A static member is back: it gets what its former self had, if that one said it would go."""
-        old = self._members[old_id]
-        if old.epoch != STATIC_LEAVE_EPOCH or request.member_id in self._members:
-            raise UnreleasedInstanceId(f"{request.instance_id!r} is member {old_id}")
-        member = replace(old, member_id=request.member_id or request.new_member_id, epoch=0, previous_epoch=0)
-        self._forget(old_id)
-        self._target[member.member_id] = self._target.pop(old_id, NOTHING)
-        for partition in member.holds():
-            self._owners[partition] = member.member_id
+        if not _starts_over(member, request):
+            member.check_epoch(request)
         return member
+
+    def _check_room(
+        self,
+        known: ConsumerMember | None,
+        request: ConsumerHeartbeat,
+        tried: TriedPattern | None,
+        topics: Topics,
+    ) -> None:
+        """A member that is in and asks for too much stays in with what it said before, until it goes."""
+        member = known or ConsumerMember(request.member_id or request.new_member_id)
+        more = member.more_for(request) + (0 if known else member.size())
+        old = None if known is None else known.wish
+        more += self._subscriptions.more_for(old, member.wish_after(request), tried, topics)
+        self._holding.check_subscription(self.group_id, more, self._limits.max_group_bytes)
+
+    def _enter(self, known: ConsumerMember | None, request: ConsumerHeartbeat) -> ConsumerMember:
+        if known is None:
+            return ConsumerMember(request.member_id or request.new_member_id)
+        if known.member_id != request.member_id:
+            return self._take_over(known, request.member_id or request.new_member_id)
+        if _starts_over(known, request):
+            self._hold(known, NOTHING, NOTHING)
+            known.epoch = known.previous_epoch = 0
+            known.progress = Progress.DONE
+        return known
+
+    def _take_over(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A static member is back: it gets what its former self had, as that one said it would go."""
+        member = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+        self._forget(old.member_id)
+        self._target[member_id] = self._target.pop(old.member_id, NOTHING)
+        for partition in member.holds():
+            self._owners[partition] = member_id
+        return member
+
+    def _take_over_what_is_said(
+        self,
+        member: ConsumerMember,
+        known: ConsumerMember | None,
+        request: ConsumerHeartbeat,
+        tried: TriedPattern | None,
+    ) -> bool:
+        """True if that calls for a new assignment."""
+        size_before, wish_before = (0, None) if known is None else (known.size(), known.wish)
+        changed = member.update(request)
+        self._members_size += member.size() - size_before
+        if member.wish is not wish_before:
+            member.wish = self._subscriptions.keep(member.wish, tried)
+            if wish_before is not None:
+                self._subscriptions.drop(wish_before)
+        return changed or known is None
+
+    def _count(self) -> None:
+        """What members hold is not only what they want: they may take their time to give it up."""
+        owned = OWNED_BYTES * len(self._owners)
+        self._holding.hold(self._members_size + self._subscriptions.held + owned)
 
     def _leave(self, request: ConsumerHeartbeat, now_ms: int) -> HeartbeatResult:
         member = self._members.get(request.member_id)
@@ -233,6 +291,7 @@ class ConsumerGroup:
             member.progress = Progress.DONE
             member.epoch = member.previous_epoch = STATIC_LEAVE_EPOCH
             self._deadlines.clear((REVOCATION, member.member_id))
+            self._count()
         else:
             self._remove(member.member_id, now_ms)
         return self._result(request.member_id, request.member_epoch, None)
@@ -244,6 +303,9 @@ class ConsumerGroup:
         self._target.pop(member_id, None)
         if member.instance_id is not None:
             del self._static[member.instance_id]
+        self._members_size -= member.size()
+        self._subscriptions.drop(member.wish)
+        self._count()
         self.epoch += 1
         self._someone_left = True
         if not self._members:
@@ -268,18 +330,17 @@ class ConsumerGroup:
     def _refresh(self, changed: bool, topics: Topics, now_ms: int) -> None:
         """Raise the epoch and make a new target if members, wishes or topics changed."""
         members = self._members.values()
-        members_changed = changed or self._someone_left
-        if self._subscriptions.refresh(members, members_changed, topics, now_ms) or changed:
+        if self._subscriptions.refresh(topics, now_ms) or changed:
             self.epoch += 1
         if self.epoch == self.assignment_epoch:
             return
-        if members_changed:
+        if changed or self._someone_left:
             votes = Counter(member.assignor for member in members if member.assignor is not None)
             default = self._limits.assignors[0]
             self._assignor = min(votes, key=lambda name: (-votes[name], name), default=default)
             self._someone_left = False
         readers = [
-            Reader(member.member_id, member.instance_id, self._subscriptions.topic_ids_of(member))
+            Reader(member.member_id, member.instance_id, self._subscriptions.topic_ids_of(member.wish))
             for member in members
         ]
         self._target = ASSIGNORS[self._assignor](
@@ -316,9 +377,18 @@ class ConsumerGroup:
             del self._owners[partition]
         for partition in holds - held_before:
             self._owners[partition] = member.member_id
+        self._most_owned = max(self._most_owned, len(self._owners))
+        if 2 * len(self._owners) < self._most_owned:
+            self._owners = dict(self._owners)  # one that things were taken from keeps their places
+            self._most_owned = len(self._owners)
 
     def _result(self, member_id: str, epoch: int, assignment: frozenset[Partition] | None) -> HeartbeatResult:
         return HeartbeatResult(member_id, epoch, self._limits.heartbeat_interval_ms, assignment)
+
+
+def _starts_over(member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+    """It gave everything up before it joins again, as it must when it was fenced."""
+    return request.member_epoch == JOIN_EPOCH and member.previous_epoch != JOIN_EPOCH
 
 
 def check_heartbeat(request: ConsumerHeartbeat) -> None:

@@ -8,9 +8,13 @@ from enum import Enum
 
 from mainstem.kernel.groups.assignors import Partition
 from mainstem.kernel.groups.consumer_messages import ConsumerHeartbeat
+from mainstem.kernel.groups.room import text_bytes
+from mainstem.kernel.groups.subscriptions import NO_WISH, Wish
 from mainstem.model.errors import FencedMemberEpoch, UnknownMember
 
 NOTHING: frozenset[Partition] = frozenset()
+# What a member takes beside the strings it sends and the topics it wants.
+MEMBER_BYTES = 1000
 
 
 class Progress(Enum):
@@ -27,8 +31,7 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     rebalance_timeout_ms: int = 0
-    topic_names: frozenset[str] = frozenset()
-    topic_regex: str = ""
+    wish: Wish = NO_WISH
     assignor: str | None = None
     epoch: int = 0
     previous_epoch: int = 0
@@ -38,18 +41,36 @@ class ConsumerMember:
 
     def update(self, request: ConsumerHeartbeat) -> bool:
         """Take over what the heartbeat says; True if that calls for a new assignment."""
-        before = (self.topic_names, self.topic_regex, self.assignor)
-        if request.topic_names is not None:
-            self.topic_names = request.topic_names
-        if request.topic_regex is not None:
-            self.topic_regex = request.topic_regex
+        before = (self.wish, self.assignor)
+        self.wish = self.wish_after(request)
         if request.rebalance_timeout_ms is not None:
             self.rebalance_timeout_ms = request.rebalance_timeout_ms
         self.instance_id = request.instance_id or self.instance_id
         self.rack_id = request.rack_id or self.rack_id
         self.assignor = request.assignor or self.assignor
         self.client_id, self.client_host = request.client_id, request.client_host
-        return before != (self.topic_names, self.topic_regex, self.assignor)
+        return before != (self.wish, self.assignor)
+
+    def wish_after(self, request: ConsumerHeartbeat) -> Wish:
+        if request.topic_names is None and request.topic_regex is None:
+            return self.wish
+        return Wish(
+            self.wish.names if request.topic_names is None else request.topic_names,
+            self.wish.regex if request.topic_regex is None else request.topic_regex,
+        )
+
+    def size(self) -> int:
+        """In bytes, as limits count it; what it wants is counted where it is kept."""
+        names = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host)
+        return MEMBER_BYTES + sum(text_bytes(name) for name in names if name)
+
+    def more_for(self, request: ConsumerHeartbeat) -> int:
+        """How much larger it is once it took over what the heartbeat says."""
+        more = text_bytes(request.client_id) - text_bytes(self.client_id)
+        more += text_bytes(request.client_host) - text_bytes(self.client_host)
+        for said, known in ((request.rack_id, self.rack_id), (request.instance_id, self.instance_id)):
+            more += text_bytes(said) - text_bytes(known or "") if said else 0
+        return more
 
     def check_instance(self, instance_id: str | None) -> None:
         if instance_id is not None and instance_id != self.instance_id:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from mainstem.kernel.groups.assignors import ASSIGNORS, Partition
+from mainstem.kernel.groups.room import MAX_GROUP_BYTES, MAX_TOTAL_BYTES
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -29,6 +30,8 @@ class ConsumerLimits:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     max_members: int = 2**31 - 1
+    max_group_bytes: int = MAX_GROUP_BYTES  # what members say and hold, and what follows from it
+    max_total_bytes: int = MAX_TOTAL_BYTES  # of all consumer and share groups together
     # A pattern is tried on every topic, so after topics came or went it is not tried again at once.
     pattern_refresh_ms: int = 5_000
     assignors: tuple[str, ...] = tuple(ASSIGNORS)  # that members may choose; the first is the default

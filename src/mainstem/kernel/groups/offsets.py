@@ -95,6 +95,9 @@ OffsetDelta: TypeAlias = (
     | TxnOffsetsEnded
 )
 
+# Offsets in one delta of a dump: a slice of a snapshot ends between deltas, and a group may have very many.
+MOST_DUMPED = 1000
+
 
 def pack_key(topic_id: bytes, partition: int) -> bytes:
     return topic_id + KEY_PARTITION.pack(partition)
@@ -228,10 +231,18 @@ class GroupOffsets:
         for producer_id, group, key, value in superseded:
             yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)], self.is_consumer(group))
         for group in groups:
-            if group in self._committed:
-                yield OffsetsCommitted(group, list(self.all(group)), self.is_consumer(group))
+            keys = list(self._committed.get(group, ()))
+            for start in range(0, len(keys), MOST_DUMPED):
+                yield from self._dump_some(group, keys[start : start + MOST_DUMPED])
         for producer_id, group, key, value in live:
             yield TxnOffsetsStaged(producer_id, group, [unpack_offset(key, value)], self.is_consumer(group))
+
+    def _dump_some(self, group: str, keys: list[bytes]) -> Iterator[OffsetDelta]:
+        """What is still there of these offsets: all may have been deleted since the slice before."""
+        committed = self._committed.get(group, {})
+        some = [unpack_offset(key, committed[key]) for key in keys if key in committed]
+        if some:
+            yield OffsetsCommitted(group, some, self.is_consumer(group))
 
     # --- the two tables, always changed together -------------------------------------------------
 

@@ -9,7 +9,10 @@ Back references and look-around are refused: no matcher in linear time can have 
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 from mainstem.model.errors import InvalidRegularExpression
@@ -26,13 +29,17 @@ ASCII = frozenset(map(chr, range(128)))
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character of a set, or of all but these."""
+    """One character of a set or of a range, or of all but these."""
 
     chars: frozenset[str]
     negated: bool = False
+    # First and last of each, in order and apart: written out, one of three characters could fill 100 MB.
+    ranges: tuple[tuple[str, str], ...] = ()
 
     def __contains__(self, char: str) -> bool:
-        return (char in self.chars) != self.negated
+        at = bisect_right(self.ranges, char, key=itemgetter(0))
+        inside = char in self.chars or (at > 0 and char <= self.ranges[at - 1][1])
+        return inside != self.negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +131,14 @@ class _Parser:
 
     def _class(self) -> Chars:
         negated = self._take("^")
-        chars = set(self._class_range())  # a ] that comes first is itself
+        parts = [self._class_range()]  # a ] that comes first is itself
         while not self._take("]"):
-            chars |= self._class_range()
-        return Chars(frozenset(chars), negated)
+            parts.append(self._class_range())
+        chars: frozenset[str] = frozenset().union(*(part for part in parts if isinstance(part, frozenset)))
+        return Chars(chars, negated, _merged(part for part in parts if isinstance(part, tuple)))
 
-    def _class_range(self) -> frozenset[str]:
+    def _class_range(self) -> frozenset[str] | tuple[str, str]:
+        """Some characters, or the first and the last of a range."""
         low = self._class_part()
         rest = self._text[self._at : self._at + 2]
         if len(low) != 1 or len(rest) < 2 or rest[0] != "-" or rest[1] == "]":
@@ -138,7 +147,7 @@ class _Parser:
         high = self._class_part()
         if len(high) != 1 or min(high) < min(low):
             raise self._error("bad range")
-        return frozenset(map(chr, range(ord(min(low)), ord(min(high)) + 1)))
+        return min(low), min(high)
 
     def _class_part(self) -> frozenset[str]:
         char = self._next()
@@ -198,3 +207,13 @@ class _Parser:
 
     def _error(self, why: str) -> InvalidRegularExpression:
         return InvalidRegularExpression(f"{why} (at {self._at} in {self._text!r})")
+
+
+def _merged(ranges: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    merged: list[tuple[str, str]] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], high)
+        else:
+            merged.append((low, high))
+    return tuple(merged)

@@ -19,12 +19,20 @@ from mainstem.kernel.groups.pattern_syntax import (
     Sequence,
     parse_pattern,
 )
+from mainstem.kernel.groups.room import text_bytes
 from mainstem.model.errors import InvalidRegularExpression
 
 MAX_STATES = 1_000  # of the nondeterministic automaton: bounds what (a{1000}){1000} may cost
 # States looked at while the deterministic one is made, ever: about 0.2 s and at most 30 MB. Patterns that
 # people write need a hundredth of it; one that needs more was made to be expensive.
 MAX_WORK = 500_000
+# What it takes in memory: seen with CPython 3.11, rounded.
+STATE_BYTES = 300
+NODE_BYTES = 600
+PLACE_BYTES = 70  # in a set
+STEP_BYTES = 100
+CHAR_BYTES = 80  # one that is not Latin-1: of others there is one object each
+RANGE_BYTES = 220
 
 
 @dataclass(slots=True)
@@ -51,6 +59,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.size = text_bytes(text)  # bytes of memory; grows with the names that were tried
         self._states: list[State] = []
         first, self._last = self._build(parse_pattern(text))
         self._work = 0
@@ -80,6 +89,7 @@ class Pattern:
             if state.chars is not None and char in state.chars:
                 reached.add(state.then)
         there = node.steps[char] = self._node(self._closure(reached))
+        self.size += STEP_BYTES
         return there
 
     def _node(self, states: frozenset[int]) -> Node:
@@ -87,6 +97,7 @@ class Pattern:
         if node is None:
             accepts = self._last in self._closure(set(states), at_end=True)
             node = self._nodes[states] = Node(states, accepts)
+            self.size += NODE_BYTES + PLACE_BYTES * len(states)
         return node
 
     def _closure(self, states: set[int], at_start: bool = False, at_end: bool = False) -> frozenset[int]:
@@ -107,6 +118,8 @@ class Pattern:
         match part:
             case Chars():
                 self._states[first].chars, self._states[first].then = part, last
+                self.size += PLACE_BYTES * len(part.chars) + RANGE_BYTES * len(part.ranges)
+                self.size += CHAR_BYTES * sum(char > "\xff" for char in part.chars)
             case Anchor(at):
                 self._states[first].only_at = at
                 self._join(first, last)
@@ -147,4 +160,5 @@ class Pattern:
         if len(self._states) >= MAX_STATES:
             raise InvalidRegularExpression("the pattern repeats too much")
         self._states.append(State())
+        self.size += STATE_BYTES
         return len(self._states) - 1

@@ -14,7 +14,6 @@ from enum import Enum
 from typing import TypeAlias
 
 from mainstem.kernel.groups.classic import ClassicGroup
-from mainstem.kernel.groups.classic_members import Room
 from mainstem.kernel.groups.classic_messages import (
     Answer,
     ClassicLimits,
@@ -37,6 +36,7 @@ from mainstem.kernel.groups.consumer_messages import (
 )
 from mainstem.kernel.groups.deadlines import Deadlines
 from mainstem.kernel.groups.offsets import GroupOffsets, OffsetsDeleted
+from mainstem.kernel.groups.room import Room
 from mainstem.kernel.groups.share import ShareGroup, check_share_heartbeat
 from mainstem.kernel.groups.share_messages import ShareHeartbeat, ShareLimits, ShareState, ShareView
 from mainstem.model.errors import (
@@ -82,6 +82,7 @@ class Groups:
         self._classic_limits, self._consumer_limits = classic, consumer
         self._shares = shares
         self._room = Room((classic or ClassicLimits()).max_total_bytes)
+        self._assigned_room = Room((consumer or ConsumerLimits()).max_total_bytes)  # of the newer kinds
         self._groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._emptied_ms: dict[str, int] = {}  # of groups that were swept and still have offsets
@@ -141,7 +142,7 @@ class Groups:
             if request.member_epoch != JOIN_EPOCH:
                 # Not GroupNotFound: clients give up on it, while an unknown member joins again.
                 raise UnknownMember(request.member_id)
-            group = ConsumerGroup(_checked(group_id), now_ms, self._consumer_limits)
+            group = ConsumerGroup(_checked(group_id), now_ms, self._consumer_limits, self._assigned_room)
         result = group.heartbeat(request, topics, now_ms)
         self._groups[group_id] = group
         self._arm(group_id)
@@ -159,7 +160,7 @@ class Groups:
                 raise GroupNotFound(f"Group {group_id} is not a share group.")
             if request.member_epoch != JOIN_EPOCH:
                 raise UnknownMember(request.member_id)
-            group = ShareGroup(_checked(group_id), now_ms)
+            group = ShareGroup(_checked(group_id), now_ms, self._assigned_room)
         result = group.heartbeat(request, topics, now_ms, limits)
         self._groups[group_id] = group
         self._arm(group_id)

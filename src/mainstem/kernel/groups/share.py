@@ -7,19 +7,19 @@ what the newest assignment gives it as soon as it hears of it. Who got which rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mainstem.kernel.groups.assignors import Assignment, Partition, Reader, uniform_assignor
+from mainstem.kernel.groups.assignors import Assignment, Partition, Reader, uniform_assignor, wanted_topics
 from mainstem.kernel.groups.classic_messages import Answer
 from mainstem.kernel.groups.consumer_messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     HeartbeatResult,
-    TopicInfo,
     Topics,
 )
 from mainstem.kernel.groups.deadlines import Deadlines
+from mainstem.kernel.groups.room import Holding, Room, text_bytes
 from mainstem.kernel.groups.share_messages import (
     ShareHeartbeat,
     ShareLimits,
@@ -27,6 +27,7 @@ from mainstem.kernel.groups.share_messages import (
     ShareState,
     ShareView,
 )
+from mainstem.kernel.groups.subscriptions import NO_WISH, PARTITION_BYTES, Subscriptions, Wish
 from mainstem.model.errors import (
     CoordinatorClosing,
     FencedMemberEpoch,
@@ -40,6 +41,8 @@ from mainstem.model.errors import (
 
 ASSIGNOR = "simple"
 NOTHING: frozenset[Partition] = frozenset()
+# What a member takes beside the strings it sends and the topics it wants.
+MEMBER_BYTES = 700
 
 
 @dataclass(slots=True)
@@ -48,35 +51,58 @@ class ShareMember:
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    topic_names: frozenset[str] = frozenset()
+    wish: Wish = NO_WISH
     epoch: int = 0
     previous_epoch: int = 0
     assigned: frozenset[Partition] = NOTHING  # what it was last told
 
+    def size(self) -> int:
+        """In bytes, as limits count it; what it wants is counted where it is kept."""
+        return _size(self.member_id, self.rack_id, self.client_id, self.client_host)
+
+    def size_after(self, request: ShareHeartbeat) -> int:
+        return _size(self.member_id, request.rack_id or self.rack_id, request.client_id, request.client_host)
+
+
+def _size(*texts: str | None) -> int:
+    return MEMBER_BYTES + sum(text_bytes(text) for text in texts if text)
+
 
 def simple_assignor(
-    readers: Sequence[Reader], counts: Mapping[bytes, int], before: Mapping[str, frozenset[Partition]]
+    readers: Sequence[Reader],
+    counts: Mapping[bytes, int],
+    before: Mapping[str, frozenset[Partition]],
+    told: Iterable[frozenset[Partition]] = (),
 ) -> Assignment:
-    """More members than partitions: all read all they want. Otherwise each partition has one member."""
-    wanted = {topic_id for reader in readers for topic_id in reader.topic_ids}
-    if len(readers) <= sum(counts[topic_id] for topic_id in wanted):
+    """More members than partitions: all read all they want. Otherwise each partition has one member.
+
+    `told`: sets that members were told, `before` or long ago. Those that are made again are not made anew:
+    members that have not heard of the new ones hold the old ones.
+    """
+    known = {one: one for one in (*before.values(), *told)}
+    if len(readers) <= sum(counts[topic_id] for topic_id in wanted_topics(readers)):
         seen: set[Partition] = set()
+        given: set[frozenset[Partition]] = set()
         kept: Assignment = {}  # of those that several had, one keeps each
         for reader in readers:
-            kept[reader.member_id] = before.get(reader.member_id, NOTHING) - seen
+            had = before.get(reader.member_id, NOTHING)
+            kept[reader.member_id] = NOTHING if had in given else had - seen
+            given.add(had)
             seen |= kept[reader.member_id]
-        return uniform_assignor(readers, counts, kept)
+        assigned = uniform_assignor(readers, counts, kept)
+        return {member_id: known.get(one, one) for member_id, one in assigned.items()}
     made: dict[frozenset[bytes], frozenset[Partition]] = {}
     for reader in readers:
         if reader.topic_ids not in made:
-            made[reader.topic_ids] = frozenset(
+            everything = frozenset(
                 (topic_id, index) for topic_id in reader.topic_ids for index in range(counts[topic_id])
             )
+            made[reader.topic_ids] = known.get(everything, everything)
     return {reader.member_id: made[reader.topic_ids] for reader in readers}
 
 
 class ShareGroup:
-    def __init__(self, group_id: str, now_ms: int) -> None:
+    def __init__(self, group_id: str, now_ms: int, room: Room | None = None) -> None:
         self.group_id = group_id
         self.epoch = 0
         self.assignment_epoch = 0
@@ -84,9 +110,11 @@ class ShareGroup:
         self._dead = False
         self._members: dict[str, ShareMember] = {}
         self._target: Assignment = {}
-        self._topics: dict[str, TopicInfo] = {}  # those of the wanted topics that exist
-        self._seen_version = -1
-        self._someone_left = False  # since the last assignment
+        # Where there are more members than partitions, all with equal wishes share one set.
+        self._subscriptions = Subscriptions(set_bytes=PARTITION_BYTES)
+        self._outdated_size = 0  # bytes of the sets that members were told and no target has any more
+        self._holding = Holding(room or Room())
+        self._members_size = 0  # bytes, without what they want
         self._deadlines: Deadlines[str] = Deadlines()
 
     # --- requests ------------------------------------------------------------------------------
@@ -99,17 +127,16 @@ class ShareGroup:
         check_share_heartbeat(request)
         if request.member_epoch == LEAVE_EPOCH:
             return self._leave(request.member_id, now_ms, limits)
-        member, changed = self._member_of(request, limits)
+        known = self._known(request, limits)
+        self._check_room(known, request, topics, limits)
+        member = known or ShareMember(request.member_id)
         told = member.assigned
         behind = request.member_epoch != member.epoch  # did not get an answer, nor the assignment in it
-        if request.topic_names is not None and request.topic_names != member.topic_names:
-            member.topic_names = request.topic_names
-            changed = True
-        member.rack_id = request.rack_id or member.rack_id
-        member.client_id, member.client_host = request.client_id, request.client_host
+        changed = self._take_over_what_is_said(member, known is None, request)
         self._members[member.member_id] = member
         self.empty_since_ms = None
         self._refresh(changed, topics)
+        self._count()
         if member.epoch != self.assignment_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
             member.assigned = self._target.get(member.member_id, NOTHING)
@@ -151,7 +178,7 @@ class ShareGroup:
                     member.epoch,
                     member.client_id,
                     member.client_host,
-                    member.topic_names,
+                    member.wish.names,
                     member.assigned,
                 )
                 for member in self._members.values()
@@ -182,23 +209,51 @@ class ShareGroup:
     def close(self, error: MainstemError) -> list[Answer]:
         del error
         self._dead = True
+        self._deadlines = Deadlines()
+        self._holding.hold(0)
         return []
 
     # --- members -------------------------------------------------------------------------------
 
-    def _member_of(self, request: ShareHeartbeat, limits: ShareLimits) -> tuple[ShareMember, bool]:
-        """The member, and whether it is new."""
+    def _known(self, request: ShareHeartbeat, limits: ShareLimits) -> ShareMember | None:
+        """The member; None: the group has to make room for it."""
         member = self._members.get(request.member_id)
         if member is None:
             if request.member_epoch != JOIN_EPOCH:
                 raise UnknownMember(request.member_id)
             if len(self._members) >= limits.max_members:
                 raise GroupFull(f"{self.group_id} has {len(self._members)} members")
-            return ShareMember(request.member_id), True
+            return None
         epochs = (JOIN_EPOCH, member.epoch, member.previous_epoch)
         if request.member_epoch not in epochs:
             raise FencedMemberEpoch(f"{request.member_epoch}, the member is at {member.epoch}")
-        return member, False
+        return member
+
+    def _check_room(
+        self, known: ShareMember | None, request: ShareHeartbeat, topics: Topics, limits: ShareLimits
+    ) -> None:
+        """A member that is in and asks for too much stays in with what it said before, until it goes."""
+        member = known or ShareMember(request.member_id)
+        more = member.size_after(request) - (0 if known is None else known.size())
+        if request.topic_names is not None:
+            old = None if known is None else known.wish
+            more += self._subscriptions.more_for(old, Wish(request.topic_names), None, topics)
+        self._holding.check_subscription(self.group_id, more, limits.max_group_bytes)
+
+    def _take_over_what_is_said(self, member: ShareMember, is_new: bool, request: ShareHeartbeat) -> bool:
+        """True if that calls for a new assignment."""
+        self._members_size += member.size_after(request) - (0 if is_new else member.size())
+        member.rack_id = request.rack_id or member.rack_id
+        member.client_id, member.client_host = request.client_id, request.client_host
+        if request.topic_names is None or (not is_new and request.topic_names == member.wish.names):
+            return is_new
+        wish_before, member.wish = member.wish, self._subscriptions.keep(Wish(request.topic_names))
+        if not is_new:
+            self._subscriptions.drop(wish_before)
+        return True
+
+    def _count(self) -> None:
+        self._holding.hold(self._members_size + self._subscriptions.held + self._outdated_size)
 
     def _leave(self, member_id: str, now_ms: int, limits: ShareLimits) -> HeartbeatResult:
         if member_id not in self._members:
@@ -207,36 +262,36 @@ class ShareGroup:
         return HeartbeatResult(member_id, LEAVE_EPOCH, limits.heartbeat_interval_ms)
 
     def _remove(self, member_id: str, now_ms: int) -> None:
-        del self._members[member_id]
+        member = self._members.pop(member_id)
+        self._members_size -= member.size()
+        self._subscriptions.drop(member.wish)
+        if not self._members:
+            self._outdated_size = 0
+        self._count()
         self._target.pop(member_id, None)
         self._deadlines.clear(member_id)
         self.epoch += 1
-        self._someone_left = True
         if not self._members:
             self.empty_since_ms = now_ms
 
     def _refresh(self, changed: bool, topics: Topics) -> None:
         """Raise the epoch and assign anew if members, wishes or topics changed."""
-        if changed or self._someone_left or topics.version != self._seen_version:
-            self._seen_version = topics.version
-            wanted = {name for member in self._members.values() for name in member.topic_names}
-            found = {name: info for name in wanted if (info := topics.get(name)) is not None}
-            if changed or found != self._topics:
-                self.epoch += 1
-            self._topics = found
+        if self._subscriptions.refresh(topics, 0) or changed:
+            self.epoch += 1
         if self.epoch == self.assignment_epoch:
             return
-        self._someone_left = False
         readers = [
-            Reader(member.member_id, None, self._topic_ids(member)) for member in self._members.values()
+            Reader(member.member_id, None, self._subscriptions.topic_ids_of(member.wish))
+            for member in self._members.values()
         ]
-        counts = {info.topic_id: info.partitions for info in self._topics.values()}
-        self._target = simple_assignor(readers, counts, self._target)
+        told = {id(member.assigned): member.assigned for member in self._members.values()}
+        counts = self._subscriptions.partition_counts()
+        self._target = simple_assignor(readers, counts, self._target, told.values())
+        for one in self._target.values():
+            told.pop(id(one), None)
+        # Until the next target they only become fewer.
+        self._outdated_size = PARTITION_BYTES * sum(map(len, told.values()))
         self.assignment_epoch = self.epoch
-
-    def _topic_ids(self, member: ShareMember) -> frozenset[bytes]:
-        found = (self._topics.get(name) for name in member.topic_names)
-        return frozenset(info.topic_id for info in found if info is not None)
 
 
 def check_share_heartbeat(request: ShareHeartbeat) -> None:

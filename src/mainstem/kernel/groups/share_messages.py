@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mainstem.kernel.groups.assignors import Partition
+from mainstem.kernel.groups.room import MAX_GROUP_BYTES
 
 
 class ShareState(Enum):
@@ -21,6 +22,7 @@ class ShareLimits:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     max_members: int = 2**31 - 1
+    max_group_bytes: int = MAX_GROUP_BYTES  # see ConsumerLimits
 
 
 @dataclass(frozen=True, slots=True)

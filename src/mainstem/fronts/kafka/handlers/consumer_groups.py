@@ -15,7 +15,7 @@ from mainstem.broker.groups import (
 from mainstem.fronts.kafka.codes import code_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.group_admin import authorized_operations
-from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH, check_name
+from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH, check_name, tell_if_full
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import GroupNotFound, InvalidRequest, MainstemError, NotAuthorized
@@ -51,6 +51,7 @@ async def heartbeat(
         topics = VisibleTopics(broker.topics, lambda name: session.allows("describe", "topic", name))
         result = broker.groups.consumer_heartbeat(message.group_id, _heartbeat(request, message), topics)
     except MainstemError as error:
+        tell_if_full(session, message.group_id, error)
         return ConsumerGroupHeartbeatResponse(
             error_code=code_of(error), error_message=str(error), assignment=None
         )

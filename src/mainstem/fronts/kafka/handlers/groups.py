@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from mainstem.broker.groups import JoinRequest, Leaver, SyncRequest
 from mainstem.fronts.kafka.codes import NONE, code_of
-from mainstem.fronts.kafka.session import Request
-from mainstem.model.errors import InconsistentProtocol, InvalidRequest, MainstemError, MemberIdRequired
+from mainstem.fronts.kafka.session import Request, Session
+from mainstem.model.errors import (
+    GroupFull,
+    InconsistentProtocol,
+    InvalidRequest,
+    MainstemError,
+    MemberIdRequired,
+)
 from mainstem.wire.kafka.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -39,6 +45,7 @@ async def join(request: Request, message: JoinGroupRequest) -> JoinGroupResponse
         request.session.require("read", "group", message.group_id)
         result = await request.broker.groups.join(message.group_id, _join_request(request, message))
     except MainstemError as error:
+        tell_if_full(request.session, message.group_id, error)
         if isinstance(error, MemberIdRequired):
             member_id = error.member_id
         return JoinGroupResponse(
@@ -84,6 +91,12 @@ def _join_request(request: Request, message: JoinGroupRequest) -> JoinRequest:
         id_required=request.version >= ID_REQUIRED_SINCE,
         skips_assignment=request.version >= SKIP_ASSIGNMENT_SINCE,
     )
+
+
+def tell_if_full(session: Session, group_id: str, error: MainstemError) -> None:
+    """Clients show a number at best: which limit it was the log has to say."""
+    if isinstance(error, GroupFull):
+        session.listener.complaints.tell(session, "a group takes nobody in", group=group_id, why=str(error))
 
 
 def check_name(instance_id: str | None) -> None:

@@ -9,7 +9,7 @@ from mainstem.broker.groups import ShareHeartbeat, ShareView, VisibleTopics, by_
 from mainstem.fronts.kafka.codes import code_of, text_of
 from mainstem.fronts.kafka.encoding import Encoded, encoded_if_large
 from mainstem.fronts.kafka.handlers.group_admin import authorized_operations
-from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH
+from mainstem.fronts.kafka.handlers.groups import MAX_NAME_LENGTH, tell_if_full
 from mainstem.fronts.kafka.session import Request
 from mainstem.fronts.kafka.slices import Slices
 from mainstem.model.errors import GroupNotFound, InvalidRequest, MainstemError, NotAuthorized
@@ -41,6 +41,7 @@ async def heartbeat(request: Request, message: ShareGroupHeartbeatRequest) -> Sh
         if message.member_epoch == LEAVE_EPOCH:
             broker.shares.left(message.group_id, message.member_id)
     except MainstemError as error:
+        tell_if_full(session, message.group_id, error)
         return ShareGroupHeartbeatResponse(
             error_code=code_of(error), error_message=text_of(error), assignment=None
         )
