@@ -38,10 +38,10 @@ events = get_log(__name__)
 COORDINATOR_EPOCH = 0
 # InitProducerId aborts what is open and asks again; more often than this only if others keep opening it.
 _TRIES = 20
-# Ids forgotten, and timed-out transactions ended, in one turn of the loop.
+# Ids looked at, and timed-out transactions ended, in one turn of the loop.
 _AT_ONCE = 200
 _PARTITIONS_AT_ONCE = 1000
-_PRODUCERS_EVERY_MS = 600_000
+_SWEEP_EVERY_MS = 600_000  # of ids and producers: all of them are looked at
 
 
 class Transactions:
@@ -64,7 +64,7 @@ class Transactions:
         self._offsets = offsets
         self._clock = clock
         self._producer_expiry_ms = producer_expiry_ms
-        self._producers_expired_ms = clock.monotonic_ms()
+        self._swept_ms = clock.monotonic_ms()
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -214,21 +214,31 @@ class Transactions:
     # --- time ------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Abort what is open beyond its timeout; forget what is idle."""
+        """Abort what is open beyond its timeout; every ten minutes forget what is idle."""
         now_ms = self._clock.now_ms()
         try:
             # All that is decided is submitted in this turn: a client may end a transaction in the next.
             for ending in self.coordinator.expired(now_ms)[:_AT_ONCE]:
                 events.event("transaction timed out", transactional_id=ending.transactional_id)
                 self._end(ending)
-            for forgotten in self.coordinator.idle(now_ms)[:_AT_ONCE]:
-                self._store.commit(Section.TRANSACTIONS, forgotten, essential=True)
-                self.coordinator.apply(forgotten)
         except DiskFull as error:
             self._seldom.warning("transactions that timed out have to wait", why=str(error))
-        if self._clock.monotonic_ms() >= self._producers_expired_ms + _PRODUCERS_EVERY_MS:
-            self._producers_expired_ms = self._clock.monotonic_ms()
+        if self._clock.monotonic_ms() >= self._swept_ms + _SWEEP_EVERY_MS:
+            self._swept_ms = self._clock.monotonic_ms()
+            await self._forget_idle()
             await self._expire_producers(now_ms)
+
+    async def _forget_idle(self) -> None:
+        """A few ids per turn: each is judged, and forgotten, in one turn of the loop."""
+        names = self.coordinator.ids()
+        try:
+            for first in range(0, len(names), _AT_ONCE):
+                for forgotten in self.coordinator.idle(self._clock.now_ms(), names[first : first + _AT_ONCE]):
+                    self._store.commit(Section.TRANSACTIONS, forgotten, essential=True)
+                    self.coordinator.apply(forgotten)
+                await asyncio.sleep(0)
+        except DiskFull as error:
+            self._seldom.warning("transactional ids that are idle have to wait", why=str(error))
 
     async def _expire_producers(self, now_ms: int) -> None:
         for number, partition in enumerate(list(self._topics.partitions.values())):

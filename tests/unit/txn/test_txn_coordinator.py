@@ -474,8 +474,8 @@ def test_idle_transactional_ids_are_forgotten_but_open_ones_are_not():
     open_pid, open_epoch = desk.init("open")
     desk.add(open_pid, open_epoch, 4, name="open")
     later = desk.now_ms + IDLE_EXPIRY_MS
-    assert desk.core.idle(later - 1) == []
-    [delta] = desk.core.idle(later)
+    assert desk.core.idle(later - 1, desk.core.ids()) == []
+    [delta] = desk.core.idle(later, desk.core.ids())
     desk.core.apply(delta)
     assert len(desk.core) == 1
     with pytest.raises(InvalidProducerIdMapping):

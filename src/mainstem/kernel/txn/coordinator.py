@@ -263,12 +263,17 @@ class TransactionCoordinator:
             if txn.start_ms + txn.timeout_ms < now_ms and txn.transactional_id not in self._pending
         ]
 
-    def idle(self, now_ms: int) -> list[TxnForgotten]:
-        """Transactional ids unused for `idle_expiry_ms`. Journal and `apply`; nobody waits for it."""
+    def ids(self) -> list[str]:
+        return [txn.transactional_id for txn in self._table.all()]
+
+    def idle(self, now_ms: int, transactional_ids: Iterable[str]) -> list[TxnForgotten]:
+        """Those unused for `idle_expiry_ms`. Journal and `apply`; nobody waits for it. There may be many
+        ids: ask about a few at a time."""
         return [
             TxnForgotten(txn.transactional_id)
-            for txn in self._table.all()
-            if txn.state is not TxnState.ONGOING
+            for txn in map(self._table.get, transactional_ids)
+            if txn is not None
+            and txn.state is not TxnState.ONGOING
             and txn.update_ms <= now_ms - self._idle_expiry_ms
             and txn.transactional_id not in self._pending
         ]
