@@ -104,10 +104,19 @@ async def _one(
         offset, timestamp = await _find(request, partition, wanted.timestamp, committed)
     except MainstemError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=code_of(error))
-    epoch = partition.leader_epoch if offset >= 0 else -1
+    epoch = _epoch_of(partition, offset, wanted.timestamp)
     return ListOffsetsPartitionResponse(
         partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
+
+
+def _epoch_of(partition: Partition, offset: int, timestamp_ms: int) -> int:
+    """That of the batch. The end is told with the present one, whatever lies before it: so does Kafka."""
+    if offset < 0:
+        return -1
+    if timestamp_ms == LATEST:
+        return partition.leader_epoch
+    return next(epoch for epoch, start in reversed(partition.epochs) if start <= offset)
 
 
 def _check_known(timestamp_ms: int, version: int) -> None:
