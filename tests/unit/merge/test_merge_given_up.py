@@ -87,6 +87,36 @@ def test_a_merge_of_which_most_is_deleted_meanwhile_is_given_up_and_what_is_left
     house.check()
 
 
+def test_a_merge_that_was_given_up_is_let_be_also_if_another_comes_in_between(tmp_path):
+    house = House(str(tmp_path), replace(EAGER, sealed_here_rows=1000))
+    house.append(7)
+    house.settle()
+    house.append(7)
+    house.settle()
+    house.work()
+    for partition, count in ((1, 11), (2, 5)):
+        for _ in range(count):
+            house.append(partition, size=1000)
+    house.settle()
+    job = until_merge(house)
+    house.trim(7, None)
+    delete_most(house)
+    watch(house, 5)
+    assert house.runner.abandoned == 1
+    house.now_ms += house.options.survey_every_ms
+    house.runner.die()
+    dropped = house.plan()
+    assert isinstance(dropped, MergeJob)
+    assert dropped.inputs[0].kind == FileKind.RUN
+    house.runner.work()
+    assert until_merge(house).inputs == job.inputs
+    house.trim(2, None)
+    watch(house, 5)
+    assert house.runner.abandoned == 1
+    house.work()
+    assert house.log.files.manifest.runs == ()
+
+
 @pytest.mark.parametrize("damage", [False, True])
 def test_a_merge_that_ends_while_it_is_given_up_counts_as_it_ended(house, damage):
     start_merge(house)

@@ -95,6 +95,7 @@ def test_a_job_that_fails_is_reported_and_tried_again_later(tmp_path, caplog):
     assert house.plan() is None
     assert "upkeep failed" in caplog.text
     house.now_ms += EAGER.retry_ms
+    assert house.plan() is None, "merges come first once"
     assert house.plan() == job
     house.check()
 

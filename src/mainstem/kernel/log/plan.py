@@ -28,7 +28,7 @@ from mainstem.kernel.log.sidecar import Sidecar
 class UpkeepOptions:
     # Level 0 is merged when this many files are finished, or when one has waited for merge_after_ms and less
     # than this is being written (or four times as much read): a merge costs about as much as the writing did,
-    # and can be done later.
+    # and can be done later, though not for longer than max_put_off_ms.
     level0_files: int = 64
     merge_after_ms: int = 120_000
     quiet_bytes_per_s: int = 16 << 20
@@ -41,6 +41,9 @@ class UpkeepOptions:
     run_rows: int = 500_000  # the child holds the index of one run in memory
     # What one merge reads at most: it needs as much space again until it is done.
     max_merge_bytes: int = 32 << 30
+    # So long at most do clients keep a merge waiting, or one resting in all: they may never pause, and what
+    # is deleted, expired or replaced must leave the disk nevertheless. Peaks are to be over by then.
+    max_put_off_ms: int = 600_000
     # Share of a compacted group that must be new, and share of any group that must be dead, to rewrite it.
     dirty_ratio: float = 0.5
     dead_ratio: float = 0.5
@@ -56,12 +59,17 @@ class UpkeepOptions:
     max_keys: int = 1_000_000
 
 
+# What a group is rewritten for: nothing lives in it, and hardly anything is written; or less than it should.
+NOTHING_ALIVE, DEAD_SPACE = "nothing alive", "dead space"
+
+
 class Choice(NamedTuple):
     """What to merge, oldest first, and the level of what comes out."""
 
     inputs: list[Input]
     level: int
     why: str
+    due_ms: int | None = None  # since when, if the files tell
 
 
 class Group(NamedTuple):
@@ -71,6 +79,10 @@ class Group(NamedTuple):
     level: int
     keyed: bool
     runs: tuple[RunEntry, ...]
+
+    @property
+    def first_id(self) -> int:
+        return self.runs[0].file_id
 
     @property
     def size(self) -> int:
@@ -86,21 +98,36 @@ def groups_of(manifest: Manifest) -> list[Group]:
     return [Group(number, level, is_keyed, tuple(runs)) for (number, is_keyed, level), runs in keyed]
 
 
+def finished_files(manifest: Manifest) -> dict[int, Input]:
+    """All that may be read of, by id; retired ones too."""
+    entries = [Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals if e.size]
+    entries += [Input(e.file_id, FileKind.RUN, e.size) for e in manifest.runs]
+    entries += [Input(e.file_id, e.kind, e.size) for e in manifest.retired]
+    return {entry.file_id: entry for entry in entries}
+
+
+def older_than(manifest: Manifest, choice: Choice) -> set[int]:
+    """Runs before the first input, and between the inputs, that are not part of the merge."""
+    runs = [run.file_id for run in manifest.runs]
+    if choice.inputs[-1].file_id in runs:
+        runs = runs[: runs.index(choice.inputs[-1].file_id)]
+    return set(runs) - {entry.file_id for entry in choice.inputs}
+
+
 def level0_choice(
     manifest: Manifest,
     journals: Sequence[JournalEntry],
     ready: Ready,
-    waited_ms: Mapping[int, int],
-    moment: tuple[bool, bool],
+    seen_ms: Mapping[int, int],
+    now_ms: int,
+    pressed: bool,
     options: UpkeepOptions,
 ) -> Choice | None:
-    """The oldest finished journal files: if it presses, or if they are old enough and the moment is quiet.
+    """The oldest finished journal files: if it presses, or once the first has waited for long enough.
 
-    `journals` are those of the manifest that no damage holds up, `moment` says whether it is quiet, and
-    whether it presses. Their deltas are not copied: they must lie before both snapshots that recovery may
-    start from.
+    `journals` are those of the manifest that no damage holds up. Their deltas are not copied: they must lie
+    before both snapshots that recovery may start from.
     """
-    quiet, pressed = moment
     if len(manifest.snapshots) < 2:
         return None
     replay_from = min(snapshot.file_id for snapshot in manifest.snapshots)
@@ -117,11 +144,11 @@ def level0_choice(
             break
     if not found:
         return None
-    waited = waited_ms.get(found[0].file_id, 0) >= options.merge_after_ms
-    if not pressed and not (waited and quiet):
+    due_ms = seen_ms.get(found[0].file_id, now_ms) + options.merge_after_ms
+    if not pressed and now_ms < due_ms:
         return None
     inputs = [Input(entry.file_id, FileKind.JOURNAL, entry.size) for entry in found]
-    return Choice(inputs, 1, "level 0")
+    return Choice(inputs, 1, "level 0", due_ms)
 
 
 def tier_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Choice | None:
@@ -178,15 +205,17 @@ def keyed_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Ch
         return None
     choice = _choice(groups, keyed, 2, "compaction", ready, options)
     if choice is None and len(new) >= options.fan_in:
-        choice = _choice(groups, new, 1, "level full", ready, options)
+        choice = _choice(groups, new, 1, "level of compacted topics full", ready, options)
     return choice
 
 
-def rewrite_choice(manifest: Manifest, ready: Ready, number: int, options: UpkeepOptions) -> Choice | None:
+def rewrite_choice(
+    manifest: Manifest, ready: Ready, first_id: int, why: str, options: UpkeepOptions
+) -> Choice | None:
     """One group alone, to give back the space of what is dead in it."""
     groups = groups_of(manifest)
-    chosen = [group for group in groups if group.number == number]
-    return _choice(groups, chosen, chosen[0].level, "dead space", ready, options) if chosen else None
+    chosen = [group for group in groups if group.first_id == first_id]
+    return _choice(groups, chosen, chosen[0].level, why, ready, options) if chosen else None
 
 
 def _choice(

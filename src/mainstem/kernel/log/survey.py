@@ -21,13 +21,13 @@ _WATCH_SLICES, _WORTH_ENDING = 16, 0.25
 
 
 def live_part(span: Span, floor: int | None) -> int:
-    """Bytes at or above the floor, as if they were spread evenly over the offsets."""
+    """Bytes at or above the floor, as if they were spread evenly over the offsets. 0: nothing is."""
     if floor is None or span.last_offset < floor:
         return 0
     if floor <= span.first_offset:
         return span.total_bytes
     offsets = span.last_offset - span.first_offset + 1
-    return span.total_bytes * (span.last_offset - floor + 1) // offsets
+    return -(-span.total_bytes * (span.last_offset - floor + 1) // offsets)
 
 
 def count_live(sidecars: Iterable[Sidecar], floor: Floor, slice_steps: int) -> Generator[None, None, int]:

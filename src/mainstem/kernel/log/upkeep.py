@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mainstem.kernel.log.damage import Damage, bad_index, failure_of
+from mainstem.kernel.log.dead import DeadGroups
 from mainstem.kernel.log.facts import Facts
 from mainstem.kernel.log.jobs import (
     DELETED,
@@ -40,15 +41,17 @@ from mainstem.kernel.log.jobs import (
 from mainstem.kernel.log.layout import FileKind, file_id_of, places_name
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.miller import Post, Runner
-from mainstem.kernel.log.places import Places, PlaceTable
+from mainstem.kernel.log.places import PlaceTable
 from mainstem.kernel.log.plan import (
+    DEAD_SPACE,
+    NOTHING_ALIVE,
     Choice,
     Ready,
     UpkeepOptions,
-    groups_of,
+    finished_files,
     keyed_choice,
     level0_choice,
-    rewrite_choice,
+    older_than,
     swap_in,
     tier_choice,
 )
@@ -56,6 +59,7 @@ from mainstem.kernel.log.seal import seal_table
 from mainstem.kernel.log.sidecar import Sidecar, open_sidecar
 from mainstem.kernel.log.survey import Watch, count_live, partitions_of, watched
 from mainstem.kernel.log.traffic import Traffic
+from mainstem.kernel.log.turns import Turns
 from mainstem.kernel.log.upkeep_meters import UpkeepMeters
 from mainstem.model.errors import CorruptFile
 from mainstem.model.logs import get_log
@@ -63,8 +67,6 @@ from mainstem.model.meters import Meters
 
 events = get_log(__name__)
 
-# A group of which only bodies live, named by links elsewhere, is rewritten every so many surveys.
-_SURVEYS_PER_BODY_CHECK = 10
 _SEALS_AT_ONCE = 64
 Slices = Generator[None, None, None]
 
@@ -103,11 +105,12 @@ class Upkeep:
         self._now_ms = 0
         self._traffic = Traffic(log, self._options.quiet_bytes_per_s)
         self._damage = Damage(self._options.damage_wait_ms)
+        self._turns = Turns(self._options.max_put_off_ms)
+        self._dead = DeadGroups(self._options)
         self._busy = False
-        self._merging = False  # the job in hand is a merge, which can wait
-        self._watch: Watch | None = None  # of that merge
+        self._watch: Watch | None = None  # of the merge in hand
         self._given_up = False  # that merge
-        self._gave_up_last = False  # the one before it: this one is let be, whatever is deleted
+        self._let_be: set[int] = set()  # files of merges that were given up: the next is not
         self._sealing: frozenset[int] = (
             frozenset()
         )  # files whose index the housekeeper writes, beside any job
@@ -115,8 +118,6 @@ class Upkeep:
         self._once_settled: list[tuple[int, Callable[[], object]]] = []
         self._slices: Slices | None = None
         self._next_survey_ms = 0
-        self._surveys = 0
-        self._dead_groups: list[int] = []
         self._seen_ms: dict[int, int] = {}  # finished journal file -> when it was first seen here
         self._failures = 0
         self._not_before_ms = 0
@@ -137,7 +138,8 @@ class Upkeep:
         """
         self._now_ms = now_ms
         self._traffic.note(now_ms)
-        self._runner.hold(self._merging and not self._traffic.is_quiet and not self._is_pressed())
+        rests = self._turns.rests(self._is_busy(), now_ms)
+        self._runner.hold(rests)
         self._act_on_settled()
         if self._closed:
             return False
@@ -146,9 +148,10 @@ class Upkeep:
         if now_ms < self._not_before_ms:
             return watching
         self._seal_short()
-        if self._busy:
-            return watching
         if self._slices is None:
+            # Also while a merge rests, for what is late: that ends its rest.
+            if self._busy and not (rests and now_ms >= self._next_survey_ms):
+                return watching
             self._slices = self._look_around()
         try:
             next(self._slices)
@@ -156,6 +159,10 @@ class Upkeep:
             self._slices = None
             return False
         return True
+
+    def _is_busy(self) -> bool:
+        """Clients need what a merge would take, more than anything needs the merge."""
+        return not self._traffic.is_quiet and not self._is_pressed()
 
     def _is_pressed(self) -> bool:
         """Merges must go on, however busy the moment: files wait for one, their indexes for a sidecar, or the
@@ -179,41 +186,59 @@ class Upkeep:
     # --- what to do next -------------------------------------------------------------------------
 
     def _look_around(self) -> Slices:
-        """Finds a job and starts it, a slice at a time."""
+        """Finds a job and starts it, a slice at a time; beside a merge it only notes what is due."""
         manifest, options = self._files.manifest, self._options
         self._meters.count_files(manifest)
         yield from self._mind_damage()
-        pressed = self._is_pressed()
-        # Files may be finished faster than they are sealed: that must not keep merges waiting for ever.
-        self._sealed_last = not (pressed and self._sealed_last) and self._seal_long()
-        if self._sealed_last:
-            return
         finished = (entry.file_id for entry in manifest.journals if entry.size)
         self._seen_ms = {file_id: self._seen_ms.get(file_id, self._now_ms) for file_id in finished}
-        waited_ms = {file_id: self._now_ms - seen_ms for file_id, seen_ms in self._seen_ms.items()}
+        pressed = self._is_pressed()
+        if not self._busy:
+            # Files may be finished faster than they are sealed, or one cannot be sealed: that must not keep
+            # merges waiting for ever.
+            merges_first = self._sealed_last and (pressed or self._failures > 0)
+            self._sealed_last = not merges_first and self._seal_long()
+            if self._sealed_last:
+                return
         if self._log.no_space:
             self._next_survey_ms = min(self._next_survey_ms, self._now_ms + options.no_space_wait_ms)
-        if self._now_ms >= self._next_survey_ms:
+        surveyed = self._now_ms >= self._next_survey_ms
+        if surveyed:
             # A full disk is looked over more often: what was deleted meanwhile is what makes room.
             every_ms = options.no_space_wait_ms if self._log.no_space else options.survey_every_ms
             self._next_survey_ms = self._now_ms + every_ms
-            yield from self._survey()
+            yield from self._dead.survey(manifest, self._ready(), self._facts.floor)
         ready = self._ready()
-        journals = [entry for entry in manifest.journals if entry.file_id not in self._damage.left_behind]
-        quiet = self._traffic.is_quiet
-        choices = [level0_choice(manifest, journals, ready, waited_ms, (quiet, pressed), options)]
-        if self._traffic.is_quiet or pressed:
-            choices += [keyed_choice(manifest, ready, options), tier_choice(manifest, ready, options)]
-            if self._dead_groups:
-                choices.append(rewrite_choice(manifest, ready, self._dead_groups.pop(), options))
+        choices = self._choices(ready, pressed, surveyed)
+        if self._busy:
+            return
         for choice in choices:
-            if choice is not None:
-                yield from self._start_merge(choice, ready)
-                if self._busy:
-                    return
-        if any(choices):
+            self._turns.tried(choice)
+            self._dead.tried(choice)
+            yield from self._start_merge(choice, ready)
+            if self._busy:
+                return
+        if choices:
             # There was no space for any of them.
             self._not_before_ms = self._now_ms + options.no_space_wait_ms
+
+    def _choices(self, ready: Ready, pressed: bool, surveyed: bool) -> list[Choice]:
+        """What may be merged now, first things first."""
+        manifest, options, now_ms = self._files.manifest, self._options, self._now_ms
+        all_may = self._traffic.is_quiet or pressed
+        journals = [entry for entry in manifest.journals if entry.file_id not in self._damage.left_behind]
+        level0 = level0_choice(manifest, journals, ready, self._seen_ms, now_ms, pressed, options)
+        found = [self._dead.choice(NOTHING_ALIVE, manifest, ready)]
+        # While much is written nobody looks more often than for what is late: it takes a while.
+        if all_may or surveyed or self._turns.any_late(now_ms):
+            found += [
+                keyed_choice(manifest, ready, options),
+                tier_choice(manifest, ready, options),
+                self._dead.choice(DEAD_SPACE, manifest, ready),
+            ]
+        others = [choice for choice in found if choice is not None]
+        self._turns.note(others if level0 is None else [level0, *others], now_ms, surveyed=surveyed)
+        return self._turns.in_turn(level0, others, now_ms, all_may=all_may)
 
     def _mind_damage(self) -> Slices:
         damage, log = self._damage, self._log
@@ -228,16 +253,8 @@ class Upkeep:
         known_bad = self._damage.file_ids
         return {one.file_id: one for one in sidecars if not one.damaged and one.file_id not in known_bad}
 
-    def _entries(self) -> dict[int, Input]:
-        """Finished files, by id."""
-        manifest = self._files.manifest
-        entries = [Input(e.file_id, FileKind.JOURNAL, e.size) for e in manifest.journals if e.size]
-        entries += [Input(e.file_id, FileKind.RUN, e.size) for e in manifest.runs]
-        entries += [Input(e.file_id, e.kind, e.size) for e in manifest.retired]
-        return {entry.file_id: entry for entry in entries}
-
     def _unsealed(self) -> list[tuple[PlaceTable, Input]]:
-        known = self._entries()
+        known = finished_files(self._files.manifest)
         return [
             (places, known[places.file_id])
             for places in self._log.sealed
@@ -254,7 +271,7 @@ class Upkeep:
             return
         # Rather slow for a moment than with an index that grows while a merge goes on. Only then: at other
         # times the child may be at work on a long one.
-        all_lengths = self._merging and self._waiting_rows() >= self._options.max_waiting_rows
+        all_lengths = self._turns.is_one_in_hand and self._waiting_rows() >= self._options.max_waiting_rows
         # And those that the child cannot make, because a part of their file is damaged: without an index on
         # disk the next start could not make one either, and would refuse.
         damaged = self._damage.file_ids
@@ -303,7 +320,7 @@ class Upkeep:
         log, damaged = self._log, self._damage.file_ids
         bad = bad_index((*log.sealed, *log.retired), damaged)
         if bad is not None:
-            entry = self._entries()[bad.file_id]
+            entry = finished_files(self._files.manifest)[bad.file_id]
             events.warning("the index of a file is damaged and made again", path=bad.path)
             self._run_seal(SealJob(self._files.folder, entry))
             return True
@@ -322,20 +339,6 @@ class Upkeep:
         self._busy = True
         self._runner.start(job, lambda outcome: self._on_sealed(job, mark, outcome))
 
-    def _survey(self) -> Slices:
-        """Note groups that are mostly dead."""
-        self._surveys += 1
-        check_bodies = self._surveys % _SURVEYS_PER_BODY_CHECK == 0
-        ready, keep = self._ready(), 1 - self._options.dead_ratio
-        dead = []
-        for group in groups_of(self._files.manifest):
-            sidecars = [ready[run.file_id] for run in group.runs if run.file_id in ready]
-            live = yield from count_live(sidecars, self._facts.floor, self._options.slice_steps)
-            bodies = sum(run.body_bytes for run in group.runs)
-            if live + bodies < group.size * keep or (not live and check_bodies):
-                dead.append(group.number)
-        self._dead_groups = dead
-
     def _start_merge(self, choice: Choice, ready: Ready) -> Slices:
         """Reads the facts in slices and starts the job, unless the disk has no room for it."""
         steps = self._options.slice_steps
@@ -353,7 +356,8 @@ class Upkeep:
                 return
         floors: dict[int, int] = {}
         compact: dict[int, CompactOrder] = {}
-        older = self._older_than(choice)
+        older_ids = older_than(self._files.manifest, choice)
+        older = [places for places in self._log.sealed if places.file_id in older_ids]
         partitions = yield from partitions_of(inputs, steps)
         for step, partition in enumerate(partitions, 1):
             floor = self._facts.floor(partition)
@@ -370,17 +374,8 @@ class Upkeep:
                 yield
         self._run_merge(choice, floors, compact)
 
-    def _older_than(self, choice: Choice) -> list[Places]:
-        """Files before the first input, and between the inputs, that are not part of the merge."""
-        inputs = {entry.file_id for entry in choice.inputs}
-        runs = [run.file_id for run in self._files.manifest.runs]
-        if choice.inputs[-1].file_id in runs:
-            runs = runs[: runs.index(choice.inputs[-1].file_id)]
-        older = set(runs) - inputs
-        return [places for places in self._log.sealed if places.file_id in older]
-
     def _run_merge(self, choice: Choice, floors: dict[int, int], compact: dict[int, CompactOrder]) -> None:
-        log, options, entries = self._log, self._options, self._entries()
+        log, options, entries = self._log, self._options, finished_files(self._files.manifest)
         inputs = {entry.file_id for entry in choice.inputs}
         retired = {places.file_id for places in log.retired}
         # The bodies of a damaged one stay where they are, and so does it.
@@ -413,8 +408,8 @@ class Upkeep:
         )
         merge = _Merge(job, choice, log.submitted, stay)
         self._busy = True
-        self._merging = True
-        if not self._gave_up_last:
+        self._turns.begin(choice, self._now_ms)
+        if self._let_be.isdisjoint(inputs):
             sidecars = [p for p in log.sealed if isinstance(p, Sidecar) and p.file_id in inputs]
             self._watch = watched(sidecars, job, self._facts.floor, options.slice_steps, self._abandon)
         self._runner.start(job, lambda outcome: self._on_merged(merge, outcome))
@@ -459,10 +454,9 @@ class Upkeep:
         self._done()
 
     def _on_merged(self, merge: _Merge, outcome: Outcome) -> None:
-        self._merging = False
+        self._turns.end()
         self._watch = None
         given_up, self._given_up = self._given_up, False
-        self._gave_up_last = given_up
         if not isinstance(outcome, Merged):
             assert isinstance(outcome, Failed)
             if given_up and not outcome.corrupt:
@@ -491,6 +485,7 @@ class Upkeep:
 
     def _let_go(self, merge: _Merge) -> None:
         self._log.keep_house(lambda: self._files.delete_unnamed(merge.job.output_ids))
+        self._let_be.update(entry.file_id for entry in merge.choice.inputs)
         events.event("a merge was given up: most of it is deleted", why=merge.choice.why)
         self._busy = False
 
@@ -536,6 +531,9 @@ class Upkeep:
         gone = {places.file_id for places in retired} - {places.file_id for places in log.retired}
         in_memory = [(run.file_id, run.size) for run in outcome.runs if merge.job.keep_cached]
         log.cached.merged(inputs, gone, in_memory)
+        self._turns.came_off(merge.choice)
+        self._dead.came_off(merge.choice, outcome.runs)
+        self._let_be -= inputs
         self._done()
 
     def _settle_retired(self, *, links_on_disk: bool = False, but: Set[int] = frozenset()) -> None:
