@@ -291,6 +291,14 @@ def test_a_wrong_json_line_is_told_by_its_number(run, topic, tmp_path, line, why
     assert why in run("produce", topic, str(tmp_path / "in.json"), "--input", "json", code=2).stderr
 
 
+def test_what_was_sent_before_a_wrong_line_is_told_and_all_of_it_is_there(run, topic, tmp_path):
+    (tmp_path / "in.json").write_text('{"value": "x"}\n' * 20_000 + "nonsense\n")
+    said = run("produce", topic, str(tmp_path / "in.json"), "--input", "json", code=2).stderr
+    assert "line 20001 is not JSON" in said
+    assert f"20,000 sent to {topic} before that" in said
+    assert len(objects(run("consume", topic, "--json"))) == 20_000
+
+
 def test_a_line_without_its_separator_is_told(run, topic, tmp_path):
     (tmp_path / "lines").write_text("a:b\nnothing\n")
     assert "line 2 has no ':'" in run("produce", topic, str(tmp_path / "lines"), "-K", ":", code=2).stderr

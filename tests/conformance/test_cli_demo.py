@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,8 @@ def start(tmp_path):
             text=True,
             cwd=tmp_path,
             env=environment,
+            # Whoever runs the tests may have set it to be ignored (nohup does), and children inherit that.
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
         )
         running.append(process)
         return process

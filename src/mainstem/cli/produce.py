@@ -19,7 +19,7 @@ from mainstem.cli.connect import client_options, find_topic, pairs
 from mainstem.cli.groups import examples
 from mainstem.cli.output import emit_record, json_option, plural, remark
 from mainstem.model.compression import CODEC_NAMES
-from mainstem.model.errors import BrokerRefused, InvalidRecord, InvalidRequest, UnknownTopic
+from mainstem.model.errors import BrokerRefused, InvalidRecord, InvalidRequest, MainstemError, UnknownTopic
 from mainstem.model.records import Headers, Record
 
 if TYPE_CHECKING:
@@ -121,6 +121,12 @@ def command(files: tuple[str, ...], as_json: bool, client: Client, **wish: Any) 
     except KeyboardInterrupt:
         if producer is not None:
             producer.flush()
+    except MainstemError as error:
+        if producer is not None and isinstance(error, InvalidRecord):
+            producer.flush()  # what came before it, so that the rest can be sent once that line is mended
+        if counts:
+            remark(f"{sum(counts.values()):,} sent to {wanted.topic} before that")
+        raise
     total = sum(counts.values())
     if as_json:
         emit_record({"topic": wanted.topic, "sent": total, "partitions": counts}, as_json=True)
