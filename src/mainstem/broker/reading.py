@@ -8,13 +8,16 @@ from typing import NamedTuple
 from mainstem.broker.partition import Partition
 from mainstem.kernel.log.log import Log
 from mainstem.kernel.log.places import Place, WouldBlock
+from mainstem.kernel.log.stretch import Stretch, find_stretch
 from mainstem.model.batch import read_header
 from mainstem.model.errors import OffsetOutOfRange
 from mainstem.model.ports import Buffer
 from mainstem.model.records import first_at_or_after, max_timestamp_record
 from mainstem.model.slices import Chunk
 
-__all__ = ["Bounds", "Chunk", "PartitionRead", "Reading", "WouldBlock", "is_cut"]
+__all__ = ["Ahead", "Bounds", "Chunk", "PartitionRead", "Reading", "WouldBlock", "is_cut"]
+
+Ahead = Stretch  # what lies ahead of a reader; fronts keep it, and look into it through here only
 
 
 class PartitionRead(NamedTuple):
@@ -59,6 +62,16 @@ class Reading:
         batches, end = self._log.chunks(partition.id, offset, max_bytes, upto)
         aborted = _aborted(partition, offset, end) if committed else None
         return PartitionRead(high, stable, log_start, aborted, batches, sum(map(len, batches)), end)
+
+    def stretch(self, partition: Partition, offset: int, upto: int) -> Stretch | None:
+        """Large batches from `offset` on that can be sent as they lie, for a reader who will ask for them
+        one after the other. None if there is none such."""
+        return find_stretch(self._log, partition.id, offset, upto)
+
+    def go_on(self, stretch: Stretch, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
+        """The batches from `offset` on, as `read` would find them. Nothing: ask `read`."""
+        self._log.cached.was_read()
+        return stretch.take(offset, max_bytes, upto)
 
     def bounds(self, partition: Partition, offset: int, committed: bool) -> Bounds:
         high = partition.high_watermark

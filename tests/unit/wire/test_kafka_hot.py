@@ -11,8 +11,10 @@ from mainstem.wire.kafka.apis import SPECS, ApiKey
 from mainstem.wire.kafka.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 from mainstem.wire.kafka.frames import decode_response, encode_response
@@ -156,6 +158,19 @@ def test_fetch_requests_read_as_the_general_codec_reads_them(version):
         assert query.forgotten == [
             (topic_of(version, topic), topic.partitions) for topic in request.forgotten_topics_data
         ]
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_a_fetch_request_tells_where_its_last_offset_stands(version):
+    partitions = [
+        FetchPartition(partition=1, fetch_offset=5),
+        FetchPartition(partition=2, fetch_offset=1 << 40),
+    ]
+    for last in ([], partitions):
+        topics = [FetchTopic(topic="tt", partitions=partitions), FetchTopic(topic="tt", partitions=last)]
+        frame = b"head" + codec.encode(FetchRequest(topics=topics), version)
+        at = hot.parse_fetch(memoryview(frame), 4, version).offset_at
+        assert int.from_bytes(frame[at : at + 8], "big") == 1 << 40
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)

@@ -4,6 +4,10 @@ from mainstem.fronts.kafka.answer cimport Answer
 from mainstem.fronts.kafka.inbox cimport Inbox, Slab
 from mainstem.fronts.kafka.repeated cimport RepeatedProduce, Repeats
 
+from mainstem.model.big_endian cimport int16_at
+
+cdef int PRODUCE, FETCH
+
 cdef class Connection:
     cdef public object session, opened_at, last_active, lively_at, peer
     cdef object _server, _dispatcher, _transport, _answers, _when_ready, _sending_since, _front_since

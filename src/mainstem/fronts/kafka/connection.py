@@ -39,7 +39,7 @@ from mainstem.wire.kafka.apis import ApiKey
 
 events = get_log(__name__)
 
-PRODUCE = int(ApiKey.PRODUCE)
+PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 MAX_IN_FLIGHT = 128
 MAX_IN_FLIGHT_BYTES = 16 << 20
 # Smaller ones are what every connection has memory for. As much as a stranger may send: who has not logged in
@@ -329,10 +329,16 @@ class Connection:
         session = self.session
         repeats = session.repeats
         if repeats is not None and not session.takes_raw_tokens and not self._left:
-            answer = repeats.start(slab, start, end, self._when_ready)
-            if answer is not None:
-                self._repeated += 1
-                return answer
+            if end - start >= 2 and int16_at(slab.data, start) == FETCH:
+                answer = repeats.start_fetch(slab, start, end, self._when_ready)
+                if answer is not None:
+                    self._dispatcher.count_fetch()
+                    return answer
+            else:
+                answer = repeats.start(slab, start, end, self._when_ready)
+                if answer is not None:
+                    self._repeated += 1
+                    return answer
         return self._dispatcher.start(session, slab.view[start:end], self._when_ready)
 
     def _on_ready(self) -> None:

@@ -77,7 +77,7 @@ class Dispatcher:
         self.max_bytes_before_authentication = max_bytes_before_authentication
         requests = listener.broker.meters.counter("mainstem_kafka_requests", "Requests taken, by API", "api")
         self._counters = {key: requests.at(SPECS[key].name) for key in self._versions}
-        self._produced = self._counters[ApiKey.PRODUCE]
+        self._produced, self._fetched = self._counters[ApiKey.PRODUCE], self._counters[ApiKey.FETCH]
         self._tasks: set[asyncio.Task[None]] = set()
 
     def new_session(self, host: str, dialled: tuple[str, int], certificate: bytes | None = None) -> Session:
@@ -96,6 +96,10 @@ class Dispatcher:
         if session.authenticated:
             return self.listener.max_request_bytes
         return self.max_bytes_before_authentication
+
+    def count_fetch(self) -> None:
+        """One that was answered without `start`."""
+        self._fetched.value += 1
 
     def count_repeated(self, count: int) -> None:
         """Produce requests that were taken without `start`."""

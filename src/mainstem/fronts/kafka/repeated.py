@@ -1,4 +1,4 @@
-"""Produce requests whose head came before: what was decided for it once counts for the next ones.
+"""Requests whose head came before: what was decided for it once counts for the next ones.
 
 A producer sends the same head again and again: client id, acks, topic, partition. Only the correlation id and
 the batch differ. The first such request goes the long way (decode, look up, authorize, answer), and leaves a
@@ -21,11 +21,12 @@ from mainstem.broker.partition import Partition
 from mainstem.broker.publisher import Publisher
 from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.inbox import Slab
+from mainstem.fronts.kafka.repeated_fetch import MAX_REQUEST_BYTES, FetchRoute, fixed_part
 from mainstem.fronts.kafka.session import Session
 from mainstem.model.batch import BATCH_OVERHEAD
 from mainstem.model.big_endian import int32_at
 from mainstem.model.errors import MainstemError
-from mainstem.wire.kafka.hot import Topic, encode_produce_response
+from mainstem.wire.kafka.hot import FetchQuery, Topic, encode_produce_response
 
 _unpack_head = Struct(">i").unpack_from  # API key and version as one number
 _OFFSETS_BYTES = 24
@@ -109,11 +110,14 @@ class RepeatedProduce(Answer):
 
 
 class Repeats:
-    """The routes of one connection."""
+    """The routes of one connection: of Produce requests by their heads, and of the last Fetch, see
+    repeated_fetch.py."""
 
     __slots__ = (
         "_access",
         "_access_version",
+        "_fetch",
+        "_fetch_seen",
         "_head",
         "_key_end",
         "_principal",
@@ -139,6 +143,8 @@ class Repeats:
     def _forget(self) -> None:
         """A route depends on these besides its bytes."""
         self._routes.clear()
+        self._fetch: FetchRoute | None = None
+        self._fetch_seen = b""  # what the last Fetch that could have left a route is known by
         self._topics_version = self._topics.version
         self._access_version = self._access.version
         self._principal = self._session.principal
@@ -179,11 +185,39 @@ class Repeats:
         if key not in self._routes:
             self._routes[key] = Route(partition, topic, version)
 
+    def learn_fetch(self, frame: memoryview, version: int, query: FetchQuery, partition: Partition) -> None:
+        """A request for one partition was answered by large batches, which were sent as they lie."""
+        if len(frame) > MAX_REQUEST_BYTES:
+            return
+        if self._has_changed():
+            self._forget()
+        known = self._fetch
+        if known is not None and known.matches(bytearray(frame), 0, len(frame)):
+            known.encourage()
+            return
+        # Who asks for several partitions one by one goes the long way: it would be another route each time.
+        key = fixed_part(frame, query)
+        if key == self._fetch_seen:
+            self._fetch = FetchRoute(self._session.listener, frame, query, version, partition)
+        self._fetch_seen = key
+
+    def start_fetch(self, slab: Slab, start: int, end: int, on_ready: Callable[[], None]) -> Answer | None:
+        """Answer the frame slab.data[start:end]. None: it takes the long way."""
+        route = self._fetch
+        if route is None or not route.matches(slab.data, start, end):
+            return None
+        answer = route.answer(slab.data, start, on_ready)
+        if answer is not None:
+            self._session.served_first = route.place
+        return answer
+
     def start(self, slab: Slab, start: int, end: int, on_ready: Callable[[], None]) -> RepeatedProduce | None:
         """Publish what the head of the frame slab.data[start:end] leads to.
 
         None: the head is not known, or this is not plain success.
         """
+        if not self._key_end:  # nothing was learned yet
+            return None
         data = slab.data
         at = start + self._key_end
         end -= self._tags

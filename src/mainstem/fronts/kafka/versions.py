@@ -9,6 +9,10 @@ from mainstem.wire.kafka.apis import SPECS, ApiKey
 # offered and refused: no client that also knows version 3 sends them.
 PRODUCE_OFFERED_FROM = 0
 
+# KIP-110: the first Fetch whose clients read zstd, and its number among the codecs. As in Kafka the topic's
+# setting decides: where a topic keeps batches as they were sent nobody looks into them on their way out.
+ZSTD_SINCE, ZSTD = 10, 4
+
 # Where less than what the codec knows is offered.
 LIMITS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.INIT_PRODUCER_ID: (0, 5),  # 6 is two-phase commit with an outside coordinator

@@ -38,6 +38,7 @@ class BodyReader:
         self._open_body = open_body
         self._files: dict[int, File] = {}
         self._moved: dict[BodyId, BodyId] = {}
+        self.moves = 0  # so often places may have come to lie elsewhere
         # Files that were forgotten: a late reader on another thread must not keep one open for good.
         self._gone: set[int] = set()
         self._sound = SoundBytes()
@@ -63,6 +64,7 @@ class BodyReader:
 
     def use_moved(self, moved: dict[BodyId, BodyId]) -> None:
         """Where bodies that were written elsewhere lie now; replaces what was known before."""
+        self.moves += 1
         self._moved = moved
 
     def current(self, body: BodyId) -> BodyId:
@@ -78,6 +80,18 @@ class BodyReader:
             if file_id in self._gone:
                 self._files.pop(file_id, None)
         return file
+
+    def open_file(self, file_id: int) -> File | None:
+        """If it is open and not forgotten."""
+        return self._files.get(file_id)
+
+    def mark(self) -> int:
+        """As long as it is the same nothing that was sound has been doubted."""
+        return self._sound.mark()
+
+    def is_sound(self, file_id: int, start: int, end: int) -> bool:
+        """Whether the batch that lies there may be sent unread."""
+        return self._sound.end_of(file_id, start) >= end
 
     def chunks(self, places: list[Place], max_bytes: int = 1 << 62) -> tuple[list[Chunk], int]:
         """For sending, without waiting: what is known to be sound is not even read. And how many of the

@@ -320,6 +320,7 @@ class FetchQuery:
         "max_bytes",
         "max_wait_ms",
         "min_bytes",
+        "offset_at",
         "rack_id",
         "session_epoch",
         "session_id",
@@ -335,6 +336,7 @@ class FetchQuery:
     topics: list[FetchTopic]
     forgotten: list[tuple[Topic, list[int]]]
     rack_id: str
+    offset_at: int  # where in the frame the offset stands that the last partition is wanted from
 
 
 _FETCH_4 = struct.Struct(">iiiib").unpack_from  # replica id .. isolation level
@@ -376,6 +378,7 @@ def _fetch_classic(buf: memoryview, pos: int, version: int) -> FetchQuery:
     q.forgotten = []
     q.rack_id = ""
     wanted_size = 16 if version < 5 else 24 if version < 9 else 28
+    q.offset_at = 0
     count, pos = classic_count(buf, pos, size, 6)
     left = MOST_ELEMENTS - count
     for _ in range(count):
@@ -385,6 +388,8 @@ def _fetch_classic(buf: memoryview, pos: int, version: int) -> FetchQuery:
         if left < 0:
             _too_much_asked()
         partitions: list[FetchPartition] = []
+        if partition_count:
+            q.offset_at = pos + (partition_count - 1) * wanted_size + (8 if version >= 9 else 4)
         for _ in range(partition_count):
             if version >= 9:
                 partitions.append(_WANTED_9(buf, pos))
@@ -423,6 +428,7 @@ def _fetch_flexible(buf: memoryview, pos: int, version: int) -> FetchQuery:
     pos += 21
     q.topics = []
     q.forgotten = []
+    q.offset_at = 0
     ids = version >= _TOPIC_IDS
     smallest_topic = 18 if ids else 3
     count, pos = compact_count(buf, pos, size, smallest_topic)
@@ -437,6 +443,7 @@ def _fetch_flexible(buf: memoryview, pos: int, version: int) -> FetchQuery:
         for _ in range(partition_count):
             partition, epoch, offset, _, start_offset, max_bytes = _WANTED_12(buf, pos)
             partitions.append((partition, epoch, offset, start_offset, max_bytes))
+            q.offset_at = pos + 8
             pos = after_tags(buf, pos + 32, size)
         pos = after_tags(buf, pos, size)
         q.topics.append((topic, partitions))

@@ -16,7 +16,9 @@ from mainstem.broker.partition import Partition
 from mainstem.broker.reading import Bounds, Chunk, PartitionRead, Reading, WouldBlock, is_cut
 from mainstem.fronts.kafka.answer import Answer
 from mainstem.fronts.kafka.codes import UNKNOWN_SERVER_ERROR, code_of, code_of_read
+from mainstem.fronts.kafka.repeated import Repeats
 from mainstem.fronts.kafka.session import Session
+from mainstem.fronts.kafka.versions import ZSTD, ZSTD_SINCE
 from mainstem.model.errors import (
     FencedLeaderEpoch,
     MainstemError,
@@ -25,6 +27,7 @@ from mainstem.model.errors import (
     UnsupportedCompression,
 )
 from mainstem.model.logs import get_log
+from mainstem.model.slices import FileSlice
 from mainstem.wire.kafka.frames import RequestHeader
 from mainstem.wire.kafka.hot import (
     FetchPartition,
@@ -41,9 +44,6 @@ events = get_log(__name__)
 READ_COMMITTED = 1
 STORAGE_ERROR = 56
 _FETCH_SESSION_ID_NOT_FOUND = 70
-# KIP-110: what an older client gets of a topic whose batches are all zstd. As in Kafka the topic's setting
-# decides: where a topic keeps batches as they were sent nobody looks into them on their way out.
-_ZSTD_SINCE, _ZSTD = 10, 4
 
 
 Results = list[tuple[Topic, list[FetchResult]]]
@@ -185,7 +185,7 @@ class Fetching:
             self._session.require("read", "topic", str(topic))
             found = topics.get(str(topic))
         self._session.require("read", "topic", found.name)
-        if found.policy.codec == _ZSTD and self._version < _ZSTD_SINCE:
+        if found.policy.codec == ZSTD and self._version < ZSTD_SINCE:
             raise UnsupportedCompression(f"zstd in Fetch version {self._version}")
         partition = topics.partition(found, index)
         if epoch >= 0 and epoch != partition.leader_epoch:
@@ -318,7 +318,27 @@ def fetch(
     if len(topics) > 1 or (topics and len(topics[0][1]) > 1):
         query.topics = without_repeats(topics)
     Fetching(session, header, query, answer).start()
+    _remember(session, header, frame, query, answer)
     return answer
+
+
+def _remember(
+    session: Session, header: RequestHeader, frame: memoryview, query: FetchQuery, answer: Answer
+) -> None:
+    """An answer that was there at once, and of which nothing had to be read: its like will come again."""
+    as_they_lie = sum(len(chunk) for chunk in answer.chunks or () if isinstance(chunk, FileSlice))
+    if len(query.topics) != 1 or not as_they_lie or as_they_lie < answer.held:
+        return
+    ((topic, wanted),) = query.topics
+    if len(wanted) != 1:
+        return
+    topics = session.broker.topics
+    found = topics.get_by_id(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
+    if found is not None:
+        if session.repeats is None:
+            session.repeats = Repeats(session)
+        partition = topics.partition(found, wanted[0][0])
+        session.repeats.learn_fetch(frame, header.api_version, query, partition)
 
 
 def without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
