@@ -21,6 +21,16 @@ class Outcome:
     def verdicts(self) -> list[Verdict]:
         return [verdict for bar in self.scenario.bars if (verdict := judge(bar, self.runs))]
 
+    def missed(self) -> list[Verdict]:
+        """What had to be reached and was not, but for what not even a broker that keeps nothing reaches."""
+        return [
+            verdict
+            for verdict in self.verdicts()
+            if verdict.passed is False
+            and verdict.bar.level == "MUST"
+            and out_of_reach(verdict.bar, self.runs) is None
+        ]
+
 
 def word(verdict: Verdict) -> str:
     return {None: "reported", True: "reached", False: "missed"}[verdict.passed]

@@ -207,6 +207,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     page = write_results(facts, outcomes, options.out)
     print(table(outcomes))
     say(f"results: {page}, with every run beside it as JSON")
-    return (
-        1 if any(v.passed is False and v.bar.level == "MUST" for o in outcomes for v in o.verdicts()) else 0
-    )
+    return 1 if any(outcome.missed() for outcome in outcomes) else 0

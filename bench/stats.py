@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -87,12 +87,11 @@ def judge(bar: Bar, runs: Sequence[Run]) -> Verdict | None:
 
 
 def out_of_reach(bar: Bar, runs: Sequence[Run]) -> float | None:
-    """What the load reaches where nothing is kept, divided by the peer's, if even that misses the bar."""
-    if bar.peer in (None, SINK) or bar.limit is None or bar.how != "at least":
+    """What a broker that keeps nothing gets of the peer's, if even that misses the bar."""
+    if bar.peer in (None, SINK) or bar.limit is None:
         return None
-    limits, theirs = values_of(runs, SINK, bar.metric), values_of(runs, str(bar.peer), bar.metric)
-    ratios = [limits[n] / theirs[n] for n in sorted(limits) if theirs.get(n)]
-    return median(ratios) if ratios and median(ratios) < bar.limit else None
+    limit = judge(replace(bar, side=SINK), runs)
+    return None if limit is None or limit.passed else limit.value
 
 
 def summary(runs: Sequence[Run], side: str) -> dict[str, float]:

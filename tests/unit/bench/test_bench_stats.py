@@ -8,7 +8,19 @@ from dataclasses import replace
 import pytest
 from bench.report import Outcome, as_json, markdown, table
 from bench.scenarios import SCENARIOS
-from bench.stats import OURS, SINK, Bar, Run, judge, number, out_of_reach, pair_ratios, summary, turn_order
+from bench.stats import (
+    OURS,
+    SINK,
+    Bar,
+    Level,
+    Run,
+    judge,
+    number,
+    out_of_reach,
+    pair_ratios,
+    summary,
+    turn_order,
+)
 
 KAFKA = "kafka"
 
@@ -141,5 +153,18 @@ def test_a_bar_that_not_even_the_load_reaches_is_told_from_one_that_was_missed()
     runs = [Run(n, side, {"rate": rate}) for n in range(3) for side, rate in rates.items()]
     assert out_of_reach(bar, runs) == 1.25
     assert out_of_reach(Bar("rate", "at least", 1.2, "MUST", "kafka"), runs) is None
-    assert out_of_reach(Bar("rate", "at most", 0.3, "MUST", "kafka"), runs) is None
+    assert out_of_reach(Bar("rate", "at most", 1.0, "MUST", "kafka"), runs) == 1.25
+    assert out_of_reach(Bar("rate", "at most", 1.3, "MUST", "kafka"), runs) is None
     assert out_of_reach(bar, [run for run in runs if run.side != SINK]) is None
+
+
+@pytest.mark.parametrize(
+    ("sink_rate", "level", "missed"), [(13, "MUST", 1), (11, "MUST", 0), (13, "REPORT", 0)]
+)
+def test_what_has_to_be_reached_counts_as_missed_if_a_broker_that_keeps_nothing_reaches_it(
+    sink_rate: float, level: Level, missed: int
+):
+    rates = {"mainstem": 9.0, "kafka": 8.0, SINK: sink_rate}
+    measured = [Run(0, side, {"rate": rate}) for side, rate in rates.items()]
+    bar = Bar("rate", "at least", 1.5, level, "kafka")
+    assert len(Outcome(replace(SCENARIOS[0], bars=(bar,)), measured).missed()) == missed
