@@ -145,6 +145,15 @@ def test_creating_twice_is_an_error(run, filled):
     assert "already exists" in run("topic", "create", filled, code=1).stderr
 
 
+def test_after_a_failure_the_names_that_were_not_tried_are_told(run, topic, filled):
+    first, last = f"{topic}-first", f"{topic}-last"
+    refused = run("topic", "create", first, filled, last, code=1)
+    assert refused.stdout.splitlines() == [f"{first}: created, 3 partitions"]
+    assert f"Not tried after that: '{last}'" in refused.stderr
+    run("topic", "describe", last, code=2)
+    assert "Not tried" not in run("topic", "create", last, filled, code=1).stderr
+
+
 def test_nothing_to_send_makes_no_topic(run, topic):
     assert "0 sent" in run("produce", topic, "/dev/null").stderr
     run("topic", "describe", topic, code=2)
@@ -176,6 +185,7 @@ def test_the_oldest_messages_are_trimmed(run, filled):
     run("topic", "trim", filled, "--before", "1", "--yes")
     (row,) = objects(run("topic", "ls", filled, "--json"))
     assert row["messages"] == 9
+    assert "behind the end" in run("topic", "trim", filled, "--before", "+5", "--yes", code=2).stderr
     run("topic", "trim", filled, "--before", "latest", "--yes")
     assert run("consume", filled).stdout == ""
 

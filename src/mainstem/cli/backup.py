@@ -101,5 +101,8 @@ def _ask(door: Door, target: Path) -> int:
                     return int(fact["bytes"])
                 progress(fact["done"], fact["total"])
     except BrokerUnreachable as error:
-        raise BrokerUnreachable(f"{error}, and for a broker that is stopped use --data") from None
+        raise BrokerUnreachable(
+            f"{error}; a broker that serves without one makes no backup until it is started with "
+            "--listen http=HOST:PORT; for one that is stopped use --data"
+        ) from None
     raise StorageError(f"{door.url} hung up before the backup was whole")

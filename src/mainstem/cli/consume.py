@@ -55,7 +55,7 @@ class Wish:
 @click.option(
     "--from", "start", metavar="WHEN", help=f"Where to begin: {HELP}. Default: earliest; with -f: latest."
 )
-@click.option("--until", metavar="WHEN", help="Where to end. Default: what is there now.")
+@click.option("--until", metavar="WHEN", help="Where to end: before that. Default: what is there now.")
 @click.option(
     "--tail",
     type=click.IntRange(min=1),

@@ -8,7 +8,16 @@ import click
 
 from mainstem.cli.door import Door, door_options, namespace_option
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, listed, yes_option
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    in_turn,
+    json_option,
+    listed,
+    yes_option,
+)
 from mainstem.cli.values import json_pairs
 
 KINDS = ("direct", "fanout", "topic", "headers", "x-consistent-hash", "x-local-random", "x-delayed-message")
@@ -98,12 +107,13 @@ def delete(
 ) -> None:
     """Delete exchanges, and all bindings from them and to them."""
     confirm(f"delete {listed('exchange', names)} with all bindings", yes=yes)
-    for name in names:
-        fact = door.delete("/admin/exchanges", namespace=namespace, name=name, if_unused=if_unused)
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            click.echo(f"{name}: deleted")
+    with in_turn(names) as each:
+        for name in each:
+            fact = door.delete("/admin/exchanges", namespace=namespace, name=name, if_unused=if_unused)
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                click.echo(f"{name}: deleted")
 
 
 def _pairs(arguments: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from mainstem.cli.output import (
     confirm,
     emit_record,
     emit_rows,
+    in_turn,
     json_option,
     listed,
     plural,
@@ -199,12 +200,13 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
     for name in names:
         _find(client, name)
     confirm(f"delete {listed('group', names)} and forget what was read", yes=yes)
-    for name in names:
-        delete_group(client, name)
-        if as_json:
-            emit_record({"group": name, "deleted": True}, as_json=True)
-        else:
-            click.echo(f"{name}: deleted")
+    with in_turn(names) as each:
+        for name in each:
+            delete_group(client, name)
+            if as_json:
+                emit_record({"group": name, "deleted": True}, as_json=True)
+            else:
+                click.echo(f"{name}: deleted")
 
 
 def _find(client: Client, name: str) -> Group:

@@ -6,7 +6,16 @@ import click
 
 from mainstem.cli.door import Door, door_options
 from mainstem.cli.groups import Commands, examples
-from mainstem.cli.output import Column, confirm, emit_record, emit_rows, json_option, plural, yes_option
+from mainstem.cli.output import (
+    Column,
+    confirm,
+    emit_record,
+    emit_rows,
+    in_turn,
+    json_option,
+    plural,
+    yes_option,
+)
 
 
 @click.group(
@@ -38,12 +47,13 @@ def ls(as_json: bool, door: Door) -> None:
 @door_options
 def create(names: tuple[str, ...], as_json: bool, door: Door) -> None:
     """Create namespaces."""
-    for name in names:
-        fact = door.post("/admin/namespaces", name=name)
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            click.echo(f"{name}: {'created' if fact['created'] else 'exists'}")
+    with in_turn(names) as each:
+        for name in each:
+            fact = door.post("/admin/namespaces", name=name)
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                click.echo(f"{name}: {'created' if fact['created'] else 'exists'}")
 
 
 @command.command(epilog=examples("mainstem namespace delete shop", "mainstem namespace delete shop --yes"))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from mainstem.model.errors import InvalidRequest
+from mainstem.model.errors import InvalidRequest, MainstemError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +91,18 @@ def confirm(deed: str, note: str = "", *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise InvalidRequest(f"refused: this would {deed}; add --yes")
     click.confirm(f"{deed[0].upper()}{deed[1:]}?{f' {note}' if note else ''}", abort=True, err=True)
+
+
+@contextlib.contextmanager
+def in_turn(names: Iterable[str]) -> Iterator[Iterator[str]]:
+    """Gives them one after the other. If one fails, those that nothing was tried with are named."""
+    left = deque(names)
+    try:
+        yield (left.popleft() for _ in range(len(left)))
+    except MainstemError:
+        if left:
+            remark(f"Not tried after that: {', '.join(map(repr, left))}")
+        raise
 
 
 @contextlib.contextmanager

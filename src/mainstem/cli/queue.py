@@ -16,6 +16,7 @@ from mainstem.cli.output import (
     emit_record,
     emit_rows,
     human_bytes,
+    in_turn,
     json_option,
     listed,
     plural,
@@ -97,19 +98,20 @@ def create(
 ) -> None:
     """Create queues. One that is there already, with the same arguments, is left as it is."""
     wanted = {**_wanted(wishes), **json_pairs(arguments, "--argument")}
-    for name in names:
-        fact = door.post(
-            "/admin/queues",
-            namespace=namespace,
-            name=name,
-            durable=not wishes["transient"],
-            auto_delete=wishes["auto_delete"],
-            arguments=wanted,
-        )
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            click.echo(f"{name}: {'created' if fact['created'] else 'exists'}")
+    with in_turn(names) as each:
+        for name in each:
+            fact = door.post(
+                "/admin/queues",
+                namespace=namespace,
+                name=name,
+                durable=not wishes["transient"],
+                auto_delete=wishes["auto_delete"],
+                arguments=wanted,
+            )
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                click.echo(f"{name}: {'created' if fact['created'] else 'exists'}")
 
 
 def _wanted(wishes: dict[str, Any]) -> dict[str, Any]:
@@ -143,14 +145,15 @@ def delete(
     """Delete queues with everything in them."""
     count = sum(_ready(door, namespace, name) for name in names)
     confirm(f"delete {listed('queue', names)} with {plural(count, 'message')}", NO_WAY_BACK, yes=yes)
-    for name in names:
-        fact = door.delete(
-            "/admin/queues", namespace=namespace, name=name, if_empty=if_empty, if_unused=if_unused
-        )
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            click.echo(f"{name}: deleted, with {plural(fact['messages'], 'message')}")
+    with in_turn(names) as each:
+        for name in each:
+            fact = door.delete(
+                "/admin/queues", namespace=namespace, name=name, if_empty=if_empty, if_unused=if_unused
+            )
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                click.echo(f"{name}: deleted, with {plural(fact['messages'], 'message')}")
 
 
 @command.command(epilog=examples("mainstem queue purge orders", "mainstem queue purge orders --yes --json"))
@@ -163,12 +166,13 @@ def purge(names: tuple[str, ...], namespace: str, yes: bool, as_json: bool, door
     """Drop all messages of queues, but for those that consumers hold."""
     count = sum(_ready(door, namespace, name) for name in names)
     confirm(f"drop {plural(count, 'message')} of {listed('queue', names)}", NO_WAY_BACK, yes=yes)
-    for name in names:
-        fact = door.post("/admin/queues/purge", namespace=namespace, name=name)
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            click.echo(f"{name}: dropped {plural(fact['purged'], 'message')}")
+    with in_turn(names) as each:
+        for name in each:
+            fact = door.post("/admin/queues/purge", namespace=namespace, name=name)
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                click.echo(f"{name}: dropped {plural(fact['purged'], 'message')}")
 
 
 @command.command(

@@ -17,6 +17,7 @@ from mainstem.cli.output import (
     confirm,
     emit_record,
     emit_rows,
+    in_turn,
     json_option,
     listed,
     plural,
@@ -110,25 +111,28 @@ def create(
 
     values = pairs(configs, "--config")
     any_made = False
-    for name in names:
-        made = True
-        count = partitions or BROKER_DEFAULT
-        try:
-            count = create_topic(client, name, count, values, dry_run=dry_run)
-        except BrokerRefused as refused:
-            if not if_missing or refused.code != TOPIC_EXISTS:
-                raise
-            made, count = False, len(client.topic(name).partitions)
-        any_made |= made
-        fact = {"topic": name, "partitions": count, "created": made and not dry_run}
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            done = "would be created" if dry_run else "created" if made else "exists"
-            click.echo(f"{name}: {done}, {plural(count, 'partition')}")
-        if partitions and partitions != count and not made:
-            more = f" To add some: mainstem topic alter {name} -p {partitions}" if partitions > count else ""
-            remark(f"{name} has {plural(count, 'partition')}, not {partitions:,}.{more}")
+    with in_turn(names) as each:
+        for name in each:
+            made = True
+            count = partitions or BROKER_DEFAULT
+            try:
+                count = create_topic(client, name, count, values, dry_run=dry_run)
+            except BrokerRefused as refused:
+                if not if_missing or refused.code != TOPIC_EXISTS:
+                    raise
+                made, count = False, len(client.topic(name).partitions)
+            any_made |= made
+            fact = {"topic": name, "partitions": count, "created": made and not dry_run}
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                done = "would be created" if dry_run else "created" if made else "exists"
+                click.echo(f"{name}: {done}, {plural(count, 'partition')}")
+            if partitions and partitions != count and not made:
+                more = (
+                    f" To add some: mainstem topic alter {name} -p {partitions}" if partitions > count else ""
+                )
+                remark(f"{name} has {plural(count, 'partition')}, not {partitions:,}.{more}")
     _remark_durability(values if any_made else {})
 
 
@@ -256,7 +260,10 @@ def trim(
         raise InvalidRequest(f"topic {name!r} has no partition {unknown[0].partition}")
     if _is_only_compacted(client, name):
         raise _not_trimmable(name)
-    targets = find_offsets(client, places, parse_when(before, round(time.time() * 1000)))
+    when = parse_when(before, round(time.time() * 1000))
+    if when.shift is not None and when.shift > 0:
+        raise InvalidRequest(f"{before} is behind the end: -{when.shift} keeps so many, latest empties it")
+    targets = find_offsets(client, places, when)
     bounds = client.bounds([name])
     rows = [
         {"partition": place.partition, "first": bounds[place][0], "to": to, "deleted": to - bounds[place][0]}
@@ -301,12 +308,13 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
         counts[place.topic] += end - first
     total = plural(sum(counts.values()), "message")
     confirm(f"delete {listed('topic', list(counts))} with {total}", NO_WAY_BACK, yes=yes)
-    for name, count in counts.items():
-        delete_topic(client, name)
-        if as_json:
-            emit_record({"topic": name, "messages": count, "deleted": True}, as_json=True)
-        else:
-            click.echo(f"{name}: deleted")
+    with in_turn(counts) as each:
+        for name in each:
+            delete_topic(client, name)
+            if as_json:
+                emit_record({"topic": name, "messages": counts[name], "deleted": True}, as_json=True)
+            else:
+                click.echo(f"{name}: deleted")
 
 
 def _is_only_compacted(client: Client, name: str) -> bool:

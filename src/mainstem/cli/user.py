@@ -25,6 +25,7 @@ from mainstem.cli.output import (
     confirm,
     emit_record,
     emit_rows,
+    in_turn,
     json_option,
     plural,
     printable,
@@ -131,16 +132,17 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> None
 
     held = {name: _must_exist(client, name) for name in names}
     confirm(f"remove {plural(len(names), 'user')}: {', '.join(names)}", yes=yes)
-    for name, mechanisms in held.items():
-        remove_user(client, name, mechanisms)
-        rules = _rules_of(client, name)
-        _say(name, "removed", as_json, rules_left=rules)
-        if rules and not as_json:
-            click.echo(
-                f"{plural(rules, 'rule')} for {name} stay, for whoever gets that name: "
-                f"mainstem acl ls --principal {name}",
-                err=True,
-            )
+    with in_turn(held) as each:
+        for name in each:
+            remove_user(client, name, held[name])
+            rules = _rules_of(client, name)
+            _say(name, "removed", as_json, rules_left=rules)
+            if rules and not as_json:
+                click.echo(
+                    f"{plural(rules, 'rule')} for {name} stay, for whoever gets that name: "
+                    f"mainstem acl ls --principal {name}",
+                    err=True,
+                )
 
 
 def _rules_of(client: Client, name: str) -> int:
