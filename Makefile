@@ -33,6 +33,7 @@ test: $(VENV)/.test $(VENV)/.compiled
 	@sh tools/postgres.sh
 	@sh tools/rsyslog.sh
 	@sh tools/kcat.sh
+	@sh tools/strace.sh
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.lint

@@ -46,7 +46,7 @@ HOUSE_CALLS = [
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None or os.geteuid() != 0,
-    reason="making a system call of the broker fail needs strace, and root",
+    reason="making a system call of the broker fail needs strace (sh tools/strace.sh), and root",
 )
 
 
