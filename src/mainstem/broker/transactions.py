@@ -42,6 +42,7 @@ _TRIES = 20
 _AT_ONCE = 200
 _PARTITIONS_AT_ONCE = 1000
 _SWEEP_EVERY_MS = 600_000  # of ids and producers: all of them are looked at
+_FULL_DISK_MS = 10_000  # until the next one where nothing could be forgotten
 
 
 class Transactions:
@@ -239,6 +240,7 @@ class Transactions:
                 await asyncio.sleep(0)
         except DiskFull as error:
             self._seldom.warning("transactional ids that are idle have to wait", why=str(error))
+            self._swept_ms -= _SWEEP_EVERY_MS - _FULL_DISK_MS
 
     async def _expire_producers(self, now_ms: int) -> None:
         for number, partition in enumerate(list(self._topics.partitions.values())):

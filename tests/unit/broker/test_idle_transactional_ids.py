@@ -8,6 +8,7 @@ from test_broker_groups import Clock, with_broker
 
 from mainstem.broker.broker import Broker
 from mainstem.kernel.txn.coordinator import IDLE_EXPIRY_MS
+from mainstem.model.errors import DiskFull
 
 SWEEP_MS = 600_000
 MANY = 2000  # more than are looked at in a few turns of the loop
@@ -33,6 +34,25 @@ def test_idle_ids_are_not_looked_for_every_second(tmp_path, monkeypatch):
         await broker.transactions.tick()
         await broker.transactions.tick()
         assert len(looks) == 1
+
+    with_broker(tmp_path, work)
+
+
+def test_what_a_full_disk_keeps_is_looked_for_again_soon(tmp_path, monkeypatch):
+    async def work(broker: Broker, clock: Clock) -> None:
+        await init(broker, "t")
+
+        def refuse(*_: object, **__: object) -> None:
+            raise DiskFull("injected")
+
+        clock.ahead_ms += IDLE_EXPIRY_MS + SWEEP_MS
+        with monkeypatch.context() as full:
+            full.setattr(broker.transactions._store, "commit", refuse)
+            await broker.transactions.tick()
+        assert broker.coordinator.ids() == ["t"]
+        clock.ahead_ms += 10_000
+        await broker.transactions.tick()
+        assert not broker.coordinator.ids()
 
     with_broker(tmp_path, work)
 

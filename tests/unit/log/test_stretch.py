@@ -128,13 +128,29 @@ def test_a_merge_ends_it():
     assert stretch.take(1, 1, EVERYTHING) == []
 
 
-def test_bytes_that_left_memory_are_not_waited_for():
+def test_bytes_that_left_memory_are_not_waited_for_nor_believed_when_they_are_back():
     disk, log = log_of([LARGE] * 2)
     stretch = found(log)
     disk.all_cached = False
     assert stretch.take(0, 1, EVERYTHING) == []
     disk.all_cached = True
-    assert stretch.take(0, 1, EVERYTHING)
+    assert stretch.take(0, 1, EVERYTHING) == []
+    assert find_stretch(log, 1, 0, EVERYTHING) is None
+    log.read(1, 0, 1, EVERYTHING, wait=True)
+    assert found(log).take(0, 1, EVERYTHING)
+
+
+def test_batches_with_those_of_others_between_them_are_none():
+    """Whether they are in memory would be asked of all that lies between, too."""
+    _, log = log_of([LARGE] * 2)
+    other = encode_batch([Record(0, 1000, None, bytes(LARGE))])
+    log.append_batch(2, other, 0, 0, 1000, None)
+    log.run_pending()
+    batch = encode_batch([Record(0, 1000, None, bytes(LARGE))], base_offset=2)
+    log.append_batch(1, batch, 2, 2, 1000, None)
+    log.run_pending()
+    assert len(found(log)) == 2
+    assert len(found(log, 2)) == 1
 
 
 def test_a_file_that_is_gone_is_not_opened_again():

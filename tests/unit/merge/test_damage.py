@@ -518,6 +518,31 @@ def test_damage_in_a_retired_file_keeps_that_file_and_does_not_stop_merges():
     house.check()
 
 
+def test_a_file_that_the_disk_cannot_read_is_left_out_and_the_rest_is_merged():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    (bad, _), _ = finished_with(house, 1), finished_with(house, 2)
+    house.trim(999, house.ends[999])
+    house.plan()
+    house.options = SEALED_HERE
+    house.open()
+
+    def fault(verb: str, path: str) -> None:
+        if verb == "pread" and path.endswith(f"{bad:010d}.journal"):
+            raise OSError(errno.EIO, "injected", path)
+
+    disk.fault = fault
+    failed, *rest = until_quiet(house)
+    assert isinstance(failed, Failed)
+    assert failed.corrupt
+    assert all(isinstance(one, Merged) for one in rest)
+    assert journals(house) == [bad]
+    disk.fault = None
+    house.now_ms += SEALED_HERE.damage_wait_ms
+    until_quiet(house)
+    assert journals(house) == []
+    house.check()
+
+
 def test_an_index_that_cannot_be_synced_ends_the_process_and_one_without_space_waits():
     house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
     finished_with(house, 1)

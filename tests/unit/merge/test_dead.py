@@ -62,6 +62,15 @@ class Groups:
         return choice.inputs[0].file_id
 
 
+def test_a_group_of_which_not_all_can_be_looked_at_is_not_said_to_be_dead():
+    groups = Groups(1, 2)
+    groups.floors = {1: 0}
+    for _ in groups.dead.survey(groups.manifest, {2: OnePartition(2)}, groups.floors.get):  # type: ignore[dict-item]
+        pass
+    choices = groups.choice(NOTHING_ALIVE), groups.choice(DEAD_SPACE)
+    assert [choice and choice.inputs[0].file_id for choice in choices] == [2, None]
+
+
 @pytest.mark.parametrize(("why", "floor"), [(NOTHING_ALIVE, None), (DEAD_SPACE, 80)])
 def test_groups_that_fail_are_tried_once_a_survey_and_behind_those_that_were_never_tried(why, floor):
     groups = Groups(1, 2, 3)

@@ -19,6 +19,7 @@ from mainstem.kernel.log.plan import (
     Ready,
     UpkeepOptions,
     groups_of,
+    is_ready,
     rewrite_choice,
 )
 from mainstem.kernel.log.survey import Floor, count_live
@@ -58,11 +59,14 @@ class DeadGroups:
         if self._surveys % _SURVEYS_PER_BODY_CHECK == 0:
             self._check_bodies.update(group.first_id for group in groups)
         live: dict[int, int] = {}
+        why: dict[int, str] = {}
         for group in groups:
-            sidecars = [ready[run.file_id] for run in group.runs if run.file_id in ready]
+            if not is_ready(group, ready):
+                continue  # nobody knows what lives in it
+            sidecars = [ready[run.file_id] for run in group.runs]
             live[group.first_id] = yield from count_live(sidecars, floor, self._options.slice_steps)
+            why[group.first_id] = self._why(group, live[group.first_id])
         self._live = live
-        why = {group.first_id: self._why(group, live[group.first_id]) for group in groups}
         self._found = {first_id: found for first_id, found in why.items() if found}
 
     def _forget_all_but(self, first_ids: set[int]) -> None:

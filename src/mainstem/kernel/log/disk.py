@@ -45,8 +45,13 @@ class OsFile:
         return os.fstat(self.fd).st_size
 
     def pread(self, size: int, position: int) -> bytes:
-        if size > READ_STEP:
-            return self._pread_in_steps(size, position)
+        try:
+            return self._pread_in_steps(size, position) if size > READ_STEP else self._pread(size, position)
+        except OSError as error:
+            error.filename = self.path  # which a call by descriptor does not tell
+            raise
+
+    def _pread(self, size: int, position: int) -> bytes:
         data = os.pread(self.fd, size, position)
         if len(data) == size or not data:
             return data

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -47,7 +48,13 @@ def run_job(disk: Disk, job: Job, pace: Callable[[int], None]) -> Outcome:
         return Failed(str(error), corrupt=True, path=error.path)
     except FormatTooNew as error:
         return Failed(str(error), corrupt=True)
-    except (MainstemError, OSError) as error:
+    except OSError as error:
+        # A spot that the disk cannot read is damage. To try it again and again would keep all merges waiting
+        # that this one comes before.
+        unreadable = error.errno == errno.EIO and isinstance(error.filename, str)
+        path = error.filename if unreadable else ""
+        return Failed(f"{type(error).__name__}: {error}", corrupt=unreadable, path=path)
+    except MainstemError as error:
         return Failed(f"{type(error).__name__}: {error}")
 
 

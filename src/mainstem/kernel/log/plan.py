@@ -169,11 +169,11 @@ def tier_choice(manifest: Manifest, ready: Ready, options: UpkeepOptions) -> Cho
 
 def _unbroken(groups: Sequence[Group], ready: Ready) -> list[list[Group]]:
     """Neighbours that can be merged, between those that cannot: they are damaged, or have no sidecar yet."""
-    parts = groupby(groups, key=lambda group: _is_ready(group, ready))
-    return [list(part) for is_ready, part in parts if is_ready]
+    parts = groupby(groups, key=lambda group: is_ready(group, ready))
+    return [list(part) for can_be, part in parts if can_be]
 
 
-def _is_ready(group: Group, ready: Ready) -> bool:
+def is_ready(group: Group, ready: Ready) -> bool:
     return all(run.file_id in ready for run in group.runs)
 
 
@@ -248,7 +248,7 @@ def _with_between(groups: list[Group], chosen: Sequence[Group], ready: Ready) ->
 
 
 def _share(one: Group, other: Group, ready: Ready) -> bool:
-    if not (_is_ready(one, ready) and _is_ready(other, ready)):
+    if not (is_ready(one, ready) and is_ready(other, ready)):
         return True  # for all that is known
     few, many = sorted(
         ([ready[run.file_id] for run in group.runs] for group in (one, other)),

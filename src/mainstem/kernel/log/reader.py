@@ -22,8 +22,8 @@ _CHECKED = Struct(">qiibI")
 _SIGNED_FROM = 21
 # Places that lie close together are read at once if at most this share of the bytes read is wanted by nobody.
 _WASTE = 0.5
-# Stretches at most so far apart are looked for in memory together: between them lies the head of a frame.
-_NEAR = 4096
+# Batches at most so far apart are looked for in memory together: between them lies the head of a frame.
+NEAR = 4096
 # When the disk is needed it is asked for all of a step if at least this share of it is wanted, and otherwise
 # for so many batches, each where it lies.
 _DENSE, _AHEAD = 1 / 32, 16
@@ -93,6 +93,10 @@ class BodyReader:
         """Whether the batch that lies there may be sent unread."""
         return self._sound.end_of(file_id, start) >= end
 
+    def is_in_memory(self, file_id: int, start: int, end: int) -> bool:
+        """If not, what lies there is doubted from now on."""
+        return not self._doubt_missing(file_id, end - start, start)
+
     def chunks(self, places: list[Place], max_bytes: int = 1 << 62) -> tuple[list[Chunk], int]:
         """For sending, without waiting: what is known to be sound is not even read. And how many of the
         places that was: links among them may lead to more than fits.
@@ -128,7 +132,7 @@ class BodyReader:
         done = after
         while True:
             start, last = places[at].position, places[after - 1]
-            if not 0 <= start - end <= _NEAR:
+            if not 0 <= start - end <= NEAR:
                 break
             end = last.position + last.size
             if end - start < LARGE_SLICE or self._sound.end_of(file_id, start) < end:

@@ -1,4 +1,4 @@
-"""The way ahead of a reader: large batches of one partition that lie in one file, found once for many reads.
+"""The way ahead of a reader: large batches of its partition, one behind the other, found once for many reads.
 
 A consumer reads on where it stopped. To look each time for the places, and for whether their bytes may be
 sent unread, takes longer than to hand out the slice that comes next.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstem.kernel.log.places import Place, WouldBlock
-from mainstem.kernel.log.reader import BodyReader
+from mainstem.kernel.log.reader import NEAR, BodyReader
 from mainstem.kernel.log.sound import LARGE_SLICE
 from mainstem.model.errors import MainstemError
 from mainstem.model.ports import File
@@ -55,7 +55,10 @@ def find_stretch(log: Log, partition: int, offset: int, upto: int) -> Stretch | 
 
 
 class Stretch:
-    """Batches of file `file_id`, none of them a link, in the order of their offsets."""
+    """Batches of file `file_id`, none of them a link, in the order of their offsets.
+
+    Nothing lies between them but heads of frames: what is not asked for need not be in memory.
+    """
 
     __slots__ = (
         "_afters",
@@ -88,6 +91,8 @@ class Stretch:
         start, end = place.position, place.position + place.size
         if place.size < LARGE_SLICE or place.link or place.file_id != self._file_id:
             return False
+        if self._ends and not 0 <= start - self._ends[-1] <= NEAR:
+            return False
         if not self._reader.is_sound(self._file_id, start, end):
             return False
         self._positions.append(start)
@@ -119,7 +124,7 @@ class Stretch:
         if at == first or (at == count and left > 0 and afters[at - 1] < upto):
             return []  # more may fit than is known here
         start, end = positions[first], ends[at - 1]
-        if not file.is_cached(end - start, start):
+        if not reader.is_in_memory(self._file_id, start, end):
             return []
         self._at = at
         self.next_offset = afters[at - 1]

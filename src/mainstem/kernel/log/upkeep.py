@@ -207,7 +207,8 @@ class Upkeep:
             # A full disk is looked over more often: what was deleted meanwhile is what makes room.
             every_ms = options.no_space_wait_ms if self._log.no_space else options.survey_every_ms
             self._next_survey_ms = self._now_ms + every_ms
-            yield from self._dead.survey(manifest, self._ready(), self._facts.floor)
+            # Of the files that there are now: a merge that rested may have ended in a slice of this.
+            yield from self._dead.survey(self._files.manifest, self._ready(), self._facts.floor)
         ready = self._ready()
         choices = self._choices(ready, pressed, surveyed)
         if self._busy:
