@@ -1,8 +1,8 @@
 """Produce with librdkafka: Mainstem syncs before it answers, Kafka does not.
 
-The bars for 100 B are asked of one producer and of two. One may be slower where nothing is kept (the sink) than
-two are at Mainstem: its two threads pass every record through locks of their own and from one processor to
-another, and so on some processors it measures itself. For 1 KiB one is enough.
+The bars for 100 B are asked of one producer and of two. One may be slower where nothing is kept (the sink)
+than two are at Mainstem: its two threads pass every record through locks of their own and from one processor
+to another, and so on some processors it measures itself. For 1 KiB one is enough.
 """
 
 from __future__ import annotations
