@@ -28,7 +28,7 @@ class BrokerOptions:
     group_max_session_ms: int = 1_800_000
     group_max_size: int = 1_000_000
     group_subscription_bytes: int = 128 << 20  # in one consumer or share group, not a classic one
-    group_total_subscription_bytes: int = 256 << 20  # in all of them
+    group_total_subscription_bytes: int = 512 << 20  # in all of them
     group_consumer_session_ms: int = 45_000
     group_consumer_heartbeat_ms: int = 5000
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")

@@ -267,7 +267,10 @@ class Groups:
         "about 320 bytes a partition.",
     )
     max_total_subscription_bytes: int = setting(
-        size_bytes(MIB), 256 * MIB, "The same for all such groups together."
+        size_bytes(MIB),
+        512 * MIB,
+        "The same for all such groups together. Groups of up to 1 MiB get in beyond it, too, while these "
+        "together take no more than a quarter of it.",
     )
     max_offset_metadata_bytes: int = setting(
         size_bytes(0, MIB), 4096, "Longest note that may go with a committed offset."

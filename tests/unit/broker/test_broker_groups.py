@@ -310,3 +310,4 @@ def test_the_settings_of_a_broker_give_what_a_broker_has_by_itself():
     usual = BrokerOptions("")
     assert options.group_subscription_bytes == usual.group_subscription_bytes
     assert options.group_total_subscription_bytes == usual.group_total_subscription_bytes
+    assert options.group_total_subscription_bytes >= 4 * options.group_subscription_bytes

@@ -147,6 +147,20 @@ def plain_lowest(given, free, readers):
                     moved = True
 
 
+def plain_ranges(readers, counts):
+    ordered = sorted(readers, key=lambda r: (r.instance_id is None, r.instance_id or r.member_id))
+    given = {reader.member_id: set() for reader in readers}
+    for topic_id in set().union(*(reader.topic_ids for reader in readers)):
+        members = [reader.member_id for reader in ordered if topic_id in reader.topic_ids]
+        least, extra = divmod(counts[topic_id], len(members))
+        start = 0
+        for number, member_id in enumerate(members):
+            end = start + least + (number < extra)
+            given[member_id].update((topic_id, partition) for partition in range(start, end))
+            start = end
+    return given
+
+
 many_topics = [b"%016d" % number for number in range(6)]
 wishes = st.frozensets(st.sampled_from(many_topics))
 
@@ -175,6 +189,50 @@ def test_the_uniform_assignment_is_the_one_that_is_found_the_plain_way(data):
         patched.setattr(assignors, "_fill_quotas", plain_quotas)
         patched.setattr(assignors, "_fill_lowest", plain_lowest)
         assert uniform_assignor(group, sizes, frozen) == quick
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(st.data())
+def test_the_range_assignment_is_the_one_that_is_found_the_plain_way(data):
+    few = data.draw(st.lists(wishes, min_size=1, max_size=4))
+    group = [
+        Reader(f"m{number}", data.draw(st.sampled_from([None, f"i{9 - number}"])), topics)
+        for number, topics in enumerate(data.draw(st.lists(st.sampled_from(few), max_size=9)))
+    ]
+    group = data.draw(st.permutations(group))
+    sizes = {topic: data.draw(st.integers(0, 12)) for topic in many_topics}
+    assert range_assignor(group, sizes, {}) == plain_ranges(group, sizes)
+
+
+class CountedName(str):
+    """Tells how often anybody looked something up by it."""
+
+    looks = 0
+
+    def __hash__(self):
+        CountedName.looks += 1
+        return super().__hash__()
+
+
+class CountedWishes(frozenset):
+    """Tells how often anybody asked what is in it."""
+
+    looks = 0
+
+    def __contains__(self, one):
+        CountedWishes.looks += 1
+        return super().__contains__(one)
+
+
+def test_range_does_not_ask_every_member_about_every_topic():
+    topics = [b"%016d" % number for number in range(300)]
+    wished = CountedWishes(topics)
+    group = [Reader(CountedName(f"m{number:03}"), None, wished) for number in range(200)]
+    CountedName.looks = CountedWishes.looks = 0
+    given_ = range_assignor(group, dict.fromkeys(topics, 2), {})
+    assert sum(map(len, given_.values())) == 600
+    assert CountedWishes.looks == 0
+    assert CountedName.looks < 3 * 200 + 600
 
 
 class CountedSet(set):

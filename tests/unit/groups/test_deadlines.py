@@ -39,3 +39,16 @@ def test_moving_a_deadline_later_does_not_grow_the_heap():
     for at_ms in range(1000):
         deadlines.set("a", at_ms)
     assert len(deadlines._heap) == 1
+
+
+def test_what_is_cleared_does_not_stay_on_the_heap_until_its_time_has_come():
+    deadlines: Deadlines[str] = Deadlines()
+    for number in range(3):
+        deadlines.set(f"kept-{number}", 50 - number)
+    for number in range(1000):
+        deadlines.set(f"gone-{number}", 1000 + number)
+        deadlines.clear(f"gone-{number}")
+    assert len(deadlines._heap) <= 6
+    deadlines.set("kept-0", 60)
+    assert deadlines.due(99) == ["kept-2", "kept-1", "kept-0"]
+    assert not deadlines._heap

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mainstem.kernel.groups import registry as registry_module
 from mainstem.kernel.groups.classic_messages import (
     ClassicLimits,
     ClassicView,
@@ -234,6 +235,28 @@ def test_sweeping_forgets_empty_groups_but_not_since_when_they_are_empty():
     assert [one.group_id for one in groups.list()] == ["left", "live"]
     assert list(groups.expired(139, 100)) == []
     assert [delta.group for delta in groups.expired(140, 100)] == ["left"]
+
+
+def test_only_so_many_empty_groups_are_kept_and_of_others_since_when_they_are_empty(monkeypatch):
+    monkeypatch.setattr(registry_module, "MOST_EMPTY", 1)
+    groups = registry("left")
+    for group_id, at_ms in (("left", 40), ("other", 50)):
+        join(groups, group_id)
+        groups.leave(group_id, [Leaver("a")], at_ms)
+    assert groups.ids() == ["left", "other"]
+    assert (groups.describe("left").generation, groups.describe("other").generation) == (0, 2)
+    assert list(groups.expired(139, 100)) == []
+    assert [delta.group for delta in groups.expired(140, 100)] == ["left"]
+
+
+def test_groups_whose_members_fall_silent_together_are_not_all_kept(monkeypatch):
+    monkeypatch.setattr(registry_module, "MOST_EMPTY", 2)
+    groups = registry()
+    for number in range(5):
+        consumer_join(groups, f"modern-{number}")
+        join(groups, f"classic-{number}")
+    groups.tick(100_000)
+    assert groups.ids() == ["modern-3", "modern-4"]
 
 
 def test_closing_answers_everyone_in_every_group():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappush, heapreplace
+from heapq import heapify, heappush, heapreplace, merge
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TypeAlias
@@ -39,16 +39,21 @@ def range_assignor(
     """
     del before  # ranges follow from the members alone
     ordered = sorted(readers, key=lambda r: (r.instance_id is None, r.instance_id or r.member_id))
-    given: dict[str, set[Partition]] = {reader.member_id: set() for reader in readers}
-    for topic_id in sorted(wanted_topics(readers)):
-        members = [reader.member_id for reader in ordered if topic_id in reader.topic_ids]
-        least, extra = divmod(counts[topic_id], len(members))
+    given: list[set[Partition]] = [set() for _ in ordered]
+    places: dict[frozenset[bytes], list[int]] = {}  # in that order, of those with the same wishes
+    for place, reader in enumerate(ordered):
+        places.setdefault(reader.topic_ids, []).append(place)
+    of_wish = list(places.values())
+    for topic_id, wishes in _wishes_by_topic(places).items():
+        members = [of_wish[wish] for wish in wishes]
+        least, extra = divmod(counts[topic_id], sum(map(len, members)))
         start = 0
-        for number, member_id in enumerate(members):
+        # No more members than partitions are looked at: the rest get nothing.
+        for number, place in enumerate(islice(merge(*members), counts[topic_id])):
             end = start + least + (number < extra)
-            given[member_id].update((topic_id, partition) for partition in range(start, end))
+            given[place].update((topic_id, partition) for partition in range(start, end))
             start = end
-    return _frozen(given)
+    return {reader.member_id: frozenset(mine) for reader, mine in zip(ordered, given, strict=True)}
 
 
 def uniform_assignor(
@@ -95,6 +100,15 @@ def wanted_topics(readers: Sequence[Reader]) -> set[bytes]:
 
 def _frozen(given: Mapping[str, set[Partition]]) -> Assignment:
     return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
+
+
+def _wishes_by_topic(wishes: Iterable[frozenset[bytes]]) -> dict[bytes, list[int]]:
+    """For each topic the numbers of the wishes that have it."""
+    numbers_of: dict[bytes, list[int]] = {}
+    for number, topic_ids in enumerate(wishes):
+        for topic_id in topic_ids:
+            numbers_of.setdefault(topic_id, []).append(number)
+    return numbers_of
 
 
 def _fill_quotas(given: dict[str, set[Partition]], free: list[Partition]) -> None:
@@ -168,15 +182,12 @@ class _Loads:
             heap = heaps.setdefault(reader.topic_ids, [])
             heap.append((len(self._given[place]), place))
             self._heap_of[place] = heap
-        numbers_of: dict[bytes, list[int]] = {}
-        for number, (topic_ids, heap) in enumerate(heaps.items()):
-            heapify(heap)
-            for topic_id in topic_ids:
-                numbers_of.setdefault(topic_id, []).append(number)
         in_order = list(heaps.values())
+        for heap in in_order:
+            heapify(heap)
         crowds: dict[tuple[int, ...], _Crowd] = {}
         self._crowd_of: dict[bytes, _Crowd] = {}  # by topic
-        for topic_id, numbers in numbers_of.items():
+        for topic_id, numbers in _wishes_by_topic(heaps).items():
             crowd = crowds.get(tuple(numbers))
             if crowd is None:
                 of_crowd = [in_order[number] for number in numbers]

@@ -177,7 +177,7 @@ class Members:
 
     def give_up_room(self) -> None:
         """The group is dead: nobody will take its members out one by one."""
-        self._holding.hold(0)
+        self._holding.give_back()
 
     def _hold(self, more: int) -> None:
         self._holding.hold(self.held + more)

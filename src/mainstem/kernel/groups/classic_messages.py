@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from mainstem.kernel.groups.room import MAX_TOTAL_BYTES
 from mainstem.model.errors import MainstemError
 
 
@@ -30,7 +29,7 @@ class ClassicLimits:
     # Kafka keeps a group in one record, which has 1 MB by default; the largest honest ones (Streams) come
     # near that.
     max_group_bytes: int = 8 << 20
-    max_total_bytes: int = MAX_TOTAL_BYTES  # of all classic groups together
+    max_total_bytes: int = 256 << 20  # of all classic groups together
     # A new member cannot heartbeat before its join is answered, and a client that gave up on a long
     # rebalance comes back as another new member: the one left behind goes after this time.
     new_member_join_ms: int = 300_000

@@ -29,7 +29,7 @@ from mainstem.kernel.groups.consumer_messages import (
     Topics,
 )
 from mainstem.kernel.groups.deadlines import Deadlines
-from mainstem.kernel.groups.room import Holding, Room
+from mainstem.kernel.groups.room import Holding, Room, group_bytes, text_bytes
 from mainstem.kernel.groups.subscriptions import PARTITION_BYTES, Subscriptions, TriedPattern
 from mainstem.model.errors import (
     CoordinatorClosing,
@@ -62,7 +62,7 @@ class ConsumerGroup:
         self.assignment_epoch = 0
         self.empty_since_ms: int | None = now_ms
         self._limits = limits or ConsumerLimits()
-        self._holding = Holding(room or Room(self._limits.max_total_bytes))
+        self._holding = Holding(room or Room(self._limits.max_total_bytes), group_bytes(group_id))
         self._members_size = 0  # bytes, without what they want
         self._dead = False
         self._members: dict[str, ConsumerMember] = {}
@@ -90,7 +90,7 @@ class ConsumerGroup:
             return self._leave(request, now_ms)
         known = self._known(request)
         tried = self._subscriptions.tried(request.topic_regex, topics)
-        self._check_room(known, request, tried, topics)
+        request = self._check_room(known, request, tried, topics)
         member = self._enter(known, request)
         told = member.assigned
         behind = request.member_epoch != member.epoch  # did not get an answer, nor the assignment in it
@@ -193,7 +193,7 @@ class ConsumerGroup:
         del error  # nobody waits in this group
         self._dead = True
         self._deadlines = Deadlines()
-        self._holding.hold(0)
+        self._holding.give_back()
         return []
 
     # --- members -------------------------------------------------------------------------------
@@ -227,13 +227,24 @@ class ConsumerGroup:
         request: ConsumerHeartbeat,
         tried: TriedPattern | None,
         topics: Topics,
-    ) -> None:
-        """A member that is in and asks for too much stays in with what it said before, until it goes."""
-        member = known or ConsumerMember(request.member_id or request.new_member_id)
-        more = member.more_for(request) + (0 if known else member.size())
+    ) -> ConsumerHeartbeat:
+        """What of the heartbeat there is room for: all that it wants, or it is refused and changes nothing.
+
+        Who is in and wants nothing new is never refused, as clients give up then: where there is no room for
+        longer names and addresses, the member goes by the old ones.
+        """
+        member_id = request.member_id or request.new_member_id
+        member = known or ConsumerMember(member_id)
         old = None if known is None else known.wish
-        more += self._subscriptions.more_for(old, member.wish_after(request), tried, topics)
-        self._holding.check_subscription(self.group_id, more, self._limits.max_group_bytes)
+        wanted = self._subscriptions.more_for(old, member.wish_after(request), tried, topics)
+        wanted += text_bytes(member_id) - text_bytes(member.member_id)  # of a static member that is back
+        said = member.more_for(request)
+        if known is None:
+            wanted += member.size() + said
+        self._holding.check_subscription(self.group_id, wanted, self._limits.max_group_bytes)
+        if known is None or self._holding.fits(wanted + said, self._limits.max_group_bytes):
+            return request
+        return replace(request, rack_id=None, client_id=known.client_id, client_host=known.client_host)
 
     def _enter(self, known: ConsumerMember | None, request: ConsumerHeartbeat) -> ConsumerMember:
         if known is None:

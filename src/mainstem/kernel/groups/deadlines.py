@@ -6,7 +6,7 @@ key has one entry on the heap, at or before its true deadline, which is put righ
 
 from __future__ import annotations
 
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
 K = TypeVar("K", str, tuple[str, str])
@@ -26,7 +26,11 @@ class Deadlines(Generic[K]):
             heappush(self._heap, (at_ms, key))
 
     def clear(self, key: K) -> None:
-        self._at_ms.pop(key, None)
+        """Leftovers on the heap keep their keys in memory: there are to be no more of them than deadlines."""
+        if self._at_ms.pop(key, None) is not None and len(self._heap) > 2 * len(self._at_ms):
+            self._queued_ms = dict(self._at_ms)
+            self._heap = [(at_ms, one) for one, at_ms in self._at_ms.items()]
+            heapify(self._heap)
 
     def next_ms(self) -> int | None:
         while self._heap:

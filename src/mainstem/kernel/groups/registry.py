@@ -50,6 +50,10 @@ from mainstem.model.errors import (
 
 Answers: TypeAlias = list[Answer]  # spelled out here, because inside `Groups` a method is called `list`
 
+# Groups without members are kept for a while, as in Kafka, but not more than this: a client that joins and
+# leaves under ever new ids would fill the memory with them.
+MOST_EMPTY = 1000
+
 
 class GroupKind(Enum):
     """The value is the name that listings show."""
@@ -85,6 +89,7 @@ class Groups:
         self._assigned_room = Room((consumer or ConsumerLimits()).max_total_bytes)  # of the newer kinds
         self._groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
+        self._empty: dict[str, None] = {}  # those of `_groups` without members, as they became empty
         self._emptied_ms: dict[str, int] = {}  # of groups that were swept and still have offsets
 
     # --- classic members -----------------------------------------------------------------------
@@ -96,8 +101,7 @@ class Groups:
             return [Answer(token, error)]
         answers = group.join(token, request, now_ms)
         if group.generation > 0 or not group.idle:  # a refused first join leaves no group behind
-            self._groups[group_id] = group
-            self._arm(group_id)
+            self._put(group_id, group)
         return answers
 
     def sync(self, group_id: str, token: object, request: SyncRequest, now_ms: int) -> Answers:
@@ -124,7 +128,7 @@ class Groups:
         if not isinstance(group, ClassicGroup):
             raise UnknownMember(group_id)
         results = group.leave(leavers, now_ms)
-        self._arm(group_id)
+        self._settle(group_id)
         return results
 
     # --- members of the consumer protocol ------------------------------------------------------
@@ -144,8 +148,7 @@ class Groups:
                 raise UnknownMember(request.member_id)
             group = ConsumerGroup(_checked(group_id), now_ms, self._consumer_limits, self._assigned_room)
         result = group.heartbeat(request, topics, now_ms)
-        self._groups[group_id] = group
-        self._arm(group_id)
+        self._put(group_id, group)
         return result
 
     # --- members of share groups ---------------------------------------------------------------
@@ -162,8 +165,7 @@ class Groups:
                 raise UnknownMember(request.member_id)
             group = ShareGroup(_checked(group_id), now_ms, self._assigned_room)
         result = group.heartbeat(request, topics, now_ms, limits)
-        self._groups[group_id] = group
-        self._arm(group_id)
+        self._put(group_id, group)
         return result
 
     def _is_share(self, group_id: str) -> bool:
@@ -293,9 +295,7 @@ class Groups:
 
     def delete(self, group_id: str) -> Answers:
         """After `check_delete`; journal `GroupDeleted` for the offsets."""
-        group = self._groups.get(group_id)
-        answers = [] if group is None else group.close(GroupNotFound(group_id))
-        self._remove(group_id)
+        answers = self._remove(group_id)
         self._emptied_ms.pop(group_id, None)
         return answers
 
@@ -308,7 +308,7 @@ class Groups:
         answers: Answers = []
         for group_id in self._deadlines.due(now_ms):
             answers += self._groups[group_id].tick(now_ms)
-            self._arm(group_id)
+            self._settle(group_id)
         return answers
 
     def sweep(self, now_ms: int, keep_ms: int = 600_000) -> None:
@@ -316,9 +316,7 @@ class Groups:
         for group_id, group in list(self._groups.items()):
             empty_since_ms = group.empty_since_ms
             if group.idle and empty_since_ms is not None and empty_since_ms + keep_ms <= now_ms:
-                self._remove(group_id)
-                if group_id in self._offsets:
-                    self._emptied_ms[group_id] = empty_since_ms
+                self._forget(group_id)
         for group_id in [one for one in self._emptied_ms if one not in self._offsets]:
             del self._emptied_ms[group_id]
 
@@ -326,6 +324,7 @@ class Groups:
         """The broker stops: everyone who waits gets `error`."""
         answers = [answer for group in self._groups.values() for answer in group.close(error)]
         self._groups.clear()
+        self._empty.clear()
         self._deadlines = Deadlines()
         return answers
 
@@ -343,6 +342,23 @@ class Groups:
             raise UnknownMember(request.member_id)
         return ClassicGroup(group_id, now_ms, self._classic_limits, self._room)
 
+    def _put(self, group_id: str, group: ClassicGroup | ConsumerGroup | ShareGroup) -> None:
+        """After a member came or went. The group may take the place of an empty one of another kind."""
+        if self._groups.get(group_id) is not group:
+            self._remove(group_id)
+            self._groups[group_id] = group
+        self._settle(group_id)
+
+    def _settle(self, group_id: str) -> None:
+        """After members may have gone."""
+        self._arm(group_id)
+        if not self._groups[group_id].idle:
+            self._empty.pop(group_id, None)
+            return
+        self._empty[group_id] = None
+        if len(self._empty) > MOST_EMPTY:
+            self._forget(next(iter(self._empty)))
+
     def _arm(self, group_id: str) -> None:
         """After whatever may bring a deadline forward. One that only moves later need not be known: the
         timer then fires once too early, finds nothing due and is armed again."""
@@ -352,9 +368,18 @@ class Groups:
         else:
             self._deadlines.set(group_id, at_ms)
 
-    def _remove(self, group_id: str) -> None:
-        self._groups.pop(group_id, None)
+    def _forget(self, group_id: str) -> None:
+        """A group without members; its offsets and its age stay."""
+        empty_since_ms = self._groups[group_id].empty_since_ms
+        self._remove(group_id)
+        if empty_since_ms is not None and group_id in self._offsets:
+            self._emptied_ms[group_id] = empty_since_ms
+
+    def _remove(self, group_id: str) -> Answers:
         self._deadlines.clear(group_id)
+        self._empty.pop(group_id, None)
+        group = self._groups.pop(group_id, None)
+        return [] if group is None else group.close(GroupNotFound(group_id))
 
     def _check_exists(self, group_id: str) -> None:
         known = group_id in self._groups or group_id in self._offsets or group_id in self._shares

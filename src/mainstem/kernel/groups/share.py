@@ -8,7 +8,7 @@ what the newest assignment gives it as soon as it hears of it. Who got which rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mainstem.kernel.groups.assignors import Assignment, Partition, Reader, uniform_assignor, wanted_topics
 from mainstem.kernel.groups.classic_messages import Answer
@@ -19,7 +19,7 @@ from mainstem.kernel.groups.consumer_messages import (
     Topics,
 )
 from mainstem.kernel.groups.deadlines import Deadlines
-from mainstem.kernel.groups.room import Holding, Room, text_bytes
+from mainstem.kernel.groups.room import Holding, Room, group_bytes, text_bytes
 from mainstem.kernel.groups.share_messages import (
     ShareHeartbeat,
     ShareLimits,
@@ -113,7 +113,7 @@ class ShareGroup:
         # Where there are more members than partitions, all with equal wishes share one set.
         self._subscriptions = Subscriptions(set_bytes=PARTITION_BYTES)
         self._outdated_size = 0  # bytes of the sets that members were told and no target has any more
-        self._holding = Holding(room or Room())
+        self._holding = Holding(room or Room(), group_bytes(group_id))
         self._members_size = 0  # bytes, without what they want
         self._deadlines: Deadlines[str] = Deadlines()
 
@@ -128,7 +128,7 @@ class ShareGroup:
         if request.member_epoch == LEAVE_EPOCH:
             return self._leave(request.member_id, now_ms, limits)
         known = self._known(request, limits)
-        self._check_room(known, request, topics, limits)
+        request = self._check_room(known, request, topics, limits)
         member = known or ShareMember(request.member_id)
         told = member.assigned
         behind = request.member_epoch != member.epoch  # did not get an answer, nor the assignment in it
@@ -210,7 +210,7 @@ class ShareGroup:
         del error
         self._dead = True
         self._deadlines = Deadlines()
-        self._holding.hold(0)
+        self._holding.give_back()
         return []
 
     # --- members -------------------------------------------------------------------------------
@@ -231,14 +231,21 @@ class ShareGroup:
 
     def _check_room(
         self, known: ShareMember | None, request: ShareHeartbeat, topics: Topics, limits: ShareLimits
-    ) -> None:
-        """A member that is in and asks for too much stays in with what it said before, until it goes."""
+    ) -> ShareHeartbeat:
+        """What of the heartbeat there is room for, as in consumer groups: all that it wants, or an error.
+        Who is in and wants nothing new goes by its old names where there is no room for longer ones."""
         member = known or ShareMember(request.member_id)
-        more = member.size_after(request) - (0 if known is None else known.size())
+        wanted = 0
         if request.topic_names is not None:
             old = None if known is None else known.wish
-            more += self._subscriptions.more_for(old, Wish(request.topic_names), None, topics)
-        self._holding.check_subscription(self.group_id, more, limits.max_group_bytes)
+            wanted = self._subscriptions.more_for(old, Wish(request.topic_names), None, topics)
+        said = member.size_after(request) - (0 if known is None else known.size())
+        if known is None:
+            wanted += said
+        self._holding.check_subscription(self.group_id, wanted, limits.max_group_bytes)
+        if known is None or self._holding.fits(wanted + said, limits.max_group_bytes):
+            return request
+        return replace(request, rack_id=None, client_id=known.client_id, client_host=known.client_host)
 
     def _take_over_what_is_said(self, member: ShareMember, is_new: bool, request: ShareHeartbeat) -> bool:
         """True if that calls for a new assignment."""
