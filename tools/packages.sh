@@ -34,13 +34,24 @@ install_any() {
     return 1
 }
 
-# A package that is there for us must not start a service of its own.
+# A package that is there for us must not start a service of its own, now or when the machine starts.
 policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-    trap '$root rm -f "$policy"' EXIT
-    trap 'exit 130' INT TERM
-    printf '#!/bin/sh\nexit 101\n' | $root tee "$policy" >/dev/null
-    $root chmod +x "$policy"
-fi
+mark="# Left behind by an installation for Mainstem: remove it."
+remove_policy() {
+    if grep -qs "$mark" "$policy"; then
+        $root rm -f "$policy"
+    fi
+}
+remove_policy
 echo "Installing $1 for $purpose"
-install_any "$@" || echo "$1 could not be installed: $without" >&2
+if [ ! -e "$policy" ]; then
+    trap remove_policy EXIT
+    trap 'exit 130' HUP INT TERM
+    printf '#!/bin/sh\n%s\nexit 101\n' "$mark" | $root tee "$policy" >/dev/null 2>&1 && $root chmod +x "$policy" || true
+fi
+if install_any "$@"; then
+    # shellcheck disable=SC2086
+    $root systemctl disable $1 >/dev/null 2>&1 || true  # named as their packages; others have none
+else
+    echo "$1 could not be installed: $without" >&2
+fi

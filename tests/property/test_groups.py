@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mainstem.kernel.groups.classic import ClassicGroup
+from mainstem.kernel.groups.classic_members import MEMBER_BYTES
 from mainstem.kernel.groups.classic_messages import (
     ClassicLimits,
     ClassicState,
@@ -240,7 +241,10 @@ class ClassicClients(RuleBasedStateMachine):
     @invariant()
     def what_its_members_hold_is_counted(self):
         members = self.group._members
-        assert members.held == sum(member.size() for member in members)
+        given = sum(MEMBER_BYTES + len(member_id) for member_id in members.ids_given)
+        own = group_bytes(self.group.group_id)
+        assert members.held in (0, own + sum(member.size() for member in members) + given)
+        assert members.held or not (len(members) or given)
 
     @invariant()
     def whoever_waits_has_a_deadline(self):

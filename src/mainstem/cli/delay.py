@@ -13,6 +13,7 @@ from mainstem.cli.output import (
     emit_record,
     emit_rows,
     human_bytes,
+    in_turn,
     json_option,
     listed,
     yes_option,
@@ -55,9 +56,10 @@ def ls(limit: int, namespace: str | None, as_json: bool, door: Door) -> None:
 def cancel(ids: tuple[int, ...], yes: bool, as_json: bool, door: Door) -> None:
     """Drop messages before they are published."""
     confirm(f"drop {listed('message', ids)} for good", yes=yes)
-    for id in ids:
-        fact = door.delete("/admin/delays", id=id)
-        if as_json:
-            emit_record(fact, as_json=True)
-        else:
-            click.echo(f"{id}: cancelled")
+    with in_turn(ids) as each:
+        for id in each:
+            fact = door.delete("/admin/delays", id=id)
+            if as_json:
+                emit_record(fact, as_json=True)
+            else:
+                click.echo(f"{id}: cancelled")

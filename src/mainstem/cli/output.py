@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 NO_WAY_BACK = "They cannot be brought back."
 UNBOUNDED_WIDTH = 10_000  # a pipe has no width: never cut a cell there
 
@@ -94,7 +95,7 @@ def confirm(deed: str, note: str = "", *, yes: bool) -> None:
 
 
 @contextlib.contextmanager
-def in_turn(names: Iterable[str]) -> Iterator[Iterator[str]]:
+def in_turn(names: Iterable[T]) -> Iterator[Iterator[T]]:
     """Gives them one after the other. If one fails, those that nothing was tried with are named."""
     left = deque(names)
     try:

@@ -24,7 +24,7 @@ from mainstem.cli.output import (
     remark,
     yes_option,
 )
-from mainstem.cli.when import HELP, find_offsets, parse_when
+from mainstem.cli.when import HELP, When, find_offsets, parse_when
 from mainstem.model.errors import BrokerRefused, InvalidRequest
 
 if TYPE_CHECKING:
@@ -260,11 +260,12 @@ def trim(
         raise InvalidRequest(f"topic {name!r} has no partition {unknown[0].partition}")
     if _is_only_compacted(client, name):
         raise _not_trimmable(name)
-    when = parse_when(before, round(time.time() * 1000))
-    if when.shift is not None and when.shift > 0:
-        raise InvalidRequest(f"{before} is behind the end: -{when.shift} keeps so many, latest empties it")
-    targets = find_offsets(client, places, when)
+    now_ms = round(time.time() * 1000)
+    when = parse_when(before, now_ms)
     bounds = client.bounds([name])
+    if _is_behind_the_end(when, max(bounds[place][1] for place in places), now_ms):
+        raise InvalidRequest(f"{before} is behind the end of {name}: say latest to empty it")
+    targets = find_offsets(client, places, when)
     rows = [
         {"partition": place.partition, "first": bounds[place][0], "to": to, "deleted": to - bounds[place][0]}
         for place, to in targets.items()
@@ -315,6 +316,15 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool, client: Client) -> 
                 emit_record({"topic": name, "messages": counts[name], "deleted": True}, as_json=True)
             else:
                 click.echo(f"{name}: deleted")
+
+
+def _is_behind_the_end(when: When, end: int, now_ms: int) -> bool:
+    """Whoever mistypes a place must not lose everything by it."""
+    return (
+        (when.shift is not None and when.shift > 0)
+        or (when.offset is not None and when.offset > end)
+        or (when.time_ms is not None and when.time_ms > now_ms)
+    )
 
 
 def _is_only_compacted(client: Client, name: str) -> bool:

@@ -188,7 +188,3 @@ def test_groups_that_grow_or_shrink_are_small_only_while_they_are():
         holding.hold(members)
         assert room.small_held == small
     assert room.held == 15
-
-
-def test_four_of_the_largest_groups_fit_by_default():
-    assert ConsumerLimits().max_total_bytes >= 4 * ConsumerLimits().max_group_bytes

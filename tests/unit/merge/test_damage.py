@@ -543,6 +543,29 @@ def test_a_file_that_the_disk_cannot_read_is_left_out_and_the_rest_is_merged():
     house.check()
 
 
+def test_what_the_disk_cannot_write_is_no_damage_of_what_was_read():
+    house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
+    finished_with(house, 1)
+    house.plan()
+    house.options = SEALED_HERE
+    house.open()
+
+    def fault(verb: str, path: str) -> None:
+        if verb == "pwritev" and path.endswith(".run"):
+            raise OSError(errno.EIO, "injected", path)
+
+    disk.fault = fault
+    assert isinstance(house.plan(), MergeJob)
+    house.runner.work()
+    (failed,) = house.runner.outcomes
+    assert isinstance(failed, Failed)
+    assert not failed.corrupt
+    disk.fault = None
+    house.now_ms += SEALED_HERE.max_retry_ms
+    until_quiet(house)
+    assert journals(house) == []
+
+
 def test_an_index_that_cannot_be_synced_ends_the_process_and_one_without_space_waits():
     house = house_on(disk := MemoryDisk("/data"), FAR_AWAY)
     finished_with(house, 1)

@@ -30,7 +30,7 @@ from mainstem.kernel.groups.classic_messages import (
     SyncResult,
 )
 from mainstem.kernel.groups.deadlines import Deadlines
-from mainstem.kernel.groups.room import Room
+from mainstem.kernel.groups.room import Room, group_bytes
 from mainstem.model.errors import (
     AssignmentTooLarge,
     CoordinatorClosing,
@@ -77,8 +77,7 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.empty_since_ms: int | None = now_ms
         self._limits = limits or ClassicLimits()
-        self._members = Members(room or Room(self._limits.max_total_bytes))
-        self._id_given: set[str] = set()  # told their id, not joined with it yet
+        self._members = Members(room or Room(self._limits.max_total_bytes), group_bytes(group_id))
         self._awaited_syncs: set[str] = set()
         self._sessions: Deadlines[str] = Deadlines()  # of members and of those who were given an id
         self._join_ends_ms: int | None = None
@@ -175,7 +174,7 @@ class ClassicGroup:
     @property
     def idle(self) -> bool:
         """No members and none on the way: forgetting the group now would surprise nobody."""
-        return self.state in (EMPTY, DEAD) and not self._id_given
+        return self.state in (EMPTY, DEAD) and not self._members.ids_given
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -199,7 +198,6 @@ class ClassicGroup:
             self._answer_sync(member, error)
         self._sessions = Deadlines()
         self._join_ends_ms = self._sync_ends_ms = None
-        self._id_given.clear()
         self._members.give_up_room()
         self._move(DEAD, None)
         return self._take_answers()
@@ -216,14 +214,14 @@ class ClassicGroup:
         if not self._has_room_for(request.member_id):
             if request.member_id in self._members:
                 self._remove(request.member_id)
-            self._id_given.discard(request.member_id)
+            self._members.take_id_back(request.member_id)
             self._sessions.clear(request.member_id)
             raise GroupFull(f"{self.group_id} has {len(self._members)} members")
         self._check_protocols(request)
         self._check_room_for(request)
         if not request.member_id:
             self._join_without_id(token, request, now_ms)
-        elif request.member_id in self._id_given and request.instance_id is None:
+        elif request.member_id in self._members.ids_given and request.instance_id is None:
             self._add(token, request.member_id, request, now_ms)
         else:
             self._rejoin(self._members.check(request.member_id, request.instance_id), token, request, now_ms)
@@ -263,7 +261,7 @@ class ClassicGroup:
         if known_as is not None:
             self._take_over(known_as, token, request, now_ms)
         elif request.instance_id is None and request.id_required:
-            self._id_given.add(request.new_member_id)
+            self._members.give_id(request.new_member_id)
             self._sessions.set(request.new_member_id, now_ms + request.session_timeout_ms)
             raise MemberIdRequired(request.new_member_id)
         else:
@@ -277,7 +275,7 @@ class ClassicGroup:
         member = Member.of(member_id, request)
         self._members.add(member)
         self._members.park_join(member, token)
-        self._id_given.discard(member_id)
+        self._members.take_id_back(member_id)
         self._sessions.set(member_id, now_ms + self._limits.new_member_join_ms)
         self._rebalance_or_complete(now_ms)
 
@@ -350,7 +348,7 @@ class ClassicGroup:
             self._complete_if_all_joined(now_ms)
 
     def _complete_if_all_joined(self, now_ms: int) -> None:
-        if not self._id_given and self._members.joining == len(self._members):
+        if not self._members.ids_given and self._members.joining == len(self._members):
             self._complete_join(now_ms)
 
     def _end_join_phase(self, now_ms: int) -> None:
@@ -440,15 +438,15 @@ class ClassicGroup:
             if member_id is None:
                 raise UnknownMember(leaver.instance_id or "")
             self._remove(member_id)
-        elif leaver.member_id in self._id_given:
-            self._id_given.discard(leaver.member_id)
+        elif leaver.member_id in self._members.ids_given:
+            self._members.take_id_back(leaver.member_id)
             self._sessions.clear(leaver.member_id)
         else:
             self._remove(self._members.check(leaver.member_id, leaver.instance_id).member_id)
 
     def _expire(self, member_id: str, now_ms: int) -> None:
-        if member_id in self._id_given:
-            self._id_given.discard(member_id)
+        if member_id in self._members.ids_given:
+            self._members.take_id_back(member_id)
         else:
             member = self._members[member_id]
             # Who waits for a rebalance cannot heartbeat; its session starts anew with the answer.

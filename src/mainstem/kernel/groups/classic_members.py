@@ -79,9 +79,12 @@ class Members:
     Counts are kept, not taken: a rebalance of a thousand members asks for them a thousand times.
     """
 
-    def __init__(self, room: Room) -> None:
-        self._holding = Holding(room)
+    def __init__(self, room: Room, own: int = 0) -> None:
+        """`own`: bytes that the group takes by itself."""
+        self._holding = Holding(room, own)
+        self._size = 0  # bytes, without those
         self._by_id: dict[str, Member] = {}
+        self.ids_given: set[str] = set()  # told their id, not joined with it yet
         self._offered: Counter[str] = Counter()  # protocol name -> members that offer it
         self.joining = 0  # members whose join waits
         self._static: dict[str, str] = {}  # instance id -> member id
@@ -172,15 +175,28 @@ class Members:
         self._hold(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
+    def give_id(self, member_id: str) -> None:
+        """It counts as a member would that says nothing yet: nobody may be given ids without end."""
+        self.ids_given.add(member_id)
+        self._hold(MEMBER_BYTES + len(member_id))
+
+    def take_id_back(self, member_id: str) -> None:
+        """It joined with it, or went. For any other nothing happens."""
+        if member_id in self.ids_given:
+            self.ids_given.remove(member_id)
+            self._hold(-MEMBER_BYTES - len(member_id))
+
     def has_room(self, more: int, max_bytes: int) -> bool:
         return self._holding.fits(more, max_bytes)
 
     def give_up_room(self) -> None:
         """The group is dead: nobody will take its members out one by one."""
+        self.ids_given.clear()
         self._holding.give_back()
 
     def _hold(self, more: int) -> None:
-        self._holding.hold(self.held + more)
+        self._size += more
+        self._holding.hold(self._size)
 
     def park_join(self, member: Member, token: object) -> None:
         member.join = Waiting(token)

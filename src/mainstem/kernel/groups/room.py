@@ -15,7 +15,7 @@ MAX_GROUP_BYTES = 128 << 20
 MAX_TOTAL_BYTES = 4 * MAX_GROUP_BYTES
 SMALL_GROUP_BYTES = 1 << 20  # the most of a small group: one or two members with some 3,000 partitions
 SMALL_GROUPS_PART = 4  # the part of `max_bytes`, a quarter, that is for small groups whatever others take
-# What a consumer or share group takes beside its id and its members: seen with CPython 3.11, rounded.
+# What a group takes beside its id and its members: seen of the newer kinds with CPython 3.11, rounded.
 GROUP_BYTES = 2500
 
 
@@ -87,7 +87,7 @@ def _if_small(size: int) -> int:
 
 
 def group_bytes(group_id: str) -> int:
-    """What a consumer or share group takes for as long as it is there, with members or without."""
+    """What a group takes for as long as it is there, with members or without."""
     return GROUP_BYTES + text_bytes(group_id)
 
 

@@ -24,6 +24,7 @@ import msgspec
 
 from mainstem.kernel.log.disk import OsDisk
 from mainstem.kernel.log.jobs import Failed, Job, MergeJob, Outcome
+from mainstem.kernel.log.layout import file_id_of
 from mainstem.kernel.log.merge import merge
 from mainstem.kernel.log.seal import seal_file
 from mainstem.model.errors import CorruptFile, FormatTooNew, MainstemError
@@ -51,11 +52,17 @@ def run_job(disk: Disk, job: Job, pace: Callable[[int], None]) -> Outcome:
     except OSError as error:
         # A spot that the disk cannot read is damage. To try it again and again would keep all merges waiting
         # that this one comes before.
-        unreadable = error.errno == errno.EIO and isinstance(error.filename, str)
-        path = error.filename if unreadable else ""
-        return Failed(f"{type(error).__name__}: {error}", corrupt=unreadable, path=path)
+        path = error.filename if error.errno == errno.EIO and isinstance(error.filename, str) else ""
+        unreadable = file_id_of(path) in _read_by(job)
+        return Failed(f"{type(error).__name__}: {error}", corrupt=unreadable, path=path if unreadable else "")
     except MainstemError as error:
         return Failed(f"{type(error).__name__}: {error}")
+
+
+def _read_by(job: Job) -> set[int]:
+    """Ids of files; not those that it writes."""
+    read = (*job.inputs, *job.retired, *job.outside) if isinstance(job, MergeJob) else (job.input,)
+    return {entry.file_id for entry in read}
 
 
 class Pace:
