@@ -75,8 +75,8 @@ def consumer_join(groups, group_id, member_id="m", now_ms=0):
 
 
 def test_members_of_all_groups_share_one_room_and_give_it_back():
-    groups = Groups(GroupOffsets(), 0, ClassicLimits(initial_delay_ms=0, max_total_bytes=3000))
-    much = (("range", bytes(1500)),)
+    groups = Groups(GroupOffsets(), 0, ClassicLimits(initial_delay_ms=0, max_total_bytes=25_000))
+    much = (("range", bytes(15_000)),)
 
     def fits(group_id: str) -> bool:
         (answer,) = join(groups, group_id, new_id=group_id, protocols=much)
