@@ -337,7 +337,13 @@ def broker_options(config: Config) -> BrokerOptions:
         folder=str(config.server.data),
         node_id=config.server.node_id,
         cluster_id=config.server.cluster_id,
-        log=LogOptions(journal.file_bytes, journal.file_frames, journal.reserve_bytes, journal.cached_bytes),
+        log=LogOptions(
+            journal.file_bytes,
+            journal.file_frames,
+            journal.reserve_bytes,
+            journal.cached_bytes,
+            journal.lag_bytes,
+        ),
         topic_defaults={
             **topics.configs(),
             "min.cleanable.dirty.ratio": str(config.merge.min_dirty_ratio_percent / 100),

@@ -71,7 +71,10 @@ class Reading:
     def go_on(self, stretch: Stretch, offset: int, max_bytes: int, upto: int) -> list[Chunk]:
         """The batches from `offset` on, as `read` would find them. Nothing: ask `read`."""
         self._log.cached.was_read()
-        return stretch.take(offset, max_bytes, upto)
+        chunks = stretch.take(offset, max_bytes, upto)
+        if chunks:
+            self._log.cached.was_read_in(stretch.file_id)
+        return chunks
 
     def bounds(self, partition: Partition, offset: int, committed: bool) -> Bounds:
         high = partition.high_watermark

@@ -202,6 +202,11 @@ class Journal:
         512 * MIB,
         "How much of the newest files may stay in the page cache: what consumers close behind read.",
     )
+    lag_bytes: int = setting(
+        size_bytes(0),
+        2048 * MIB,
+        "How much more of them may stay while a consumer that fell behind reads the oldest of it.",
+    )
     reader_threads: int = setting(integer(1, 64), 2, "Threads for reads that must wait for the disk.")
     switch_interval_us: int = setting(
         integer(10, 100_000), 200, "How soon Python hands over to the writer thread (sys.setswitchinterval)."

@@ -5,9 +5,9 @@ from mainstem.kernel.log.cached import CachedFiles, Part
 MIB = 1 << 20
 
 
-def cached_files(*sizes: int, most_bytes: int = 10 * MIB) -> CachedFiles:
+def cached_files(*sizes: int, most_bytes: int = 10 * MIB, lag_bytes: int = 0) -> CachedFiles:
     """Of which the files 1, 2 and so on were written and read; a step is 1 MiB."""
-    cached = CachedFiles(most_bytes, file_bytes=8 * MIB)
+    cached = CachedFiles(most_bytes, file_bytes=8 * MIB, lag_bytes=lag_bytes)
     for file_id, size in enumerate(sizes, 1):
         cached.finished(file_id, size)
     return cached
@@ -79,3 +79,22 @@ def test_what_nobody_reads_is_not_kept_when_it_is_merged():
     assert not cached.keeps({1})
     cached.was_read()
     assert cached.keeps({1})
+
+
+def test_what_somebody_is_at_stays_with_all_that_is_newer_as_far_as_there_is_room_for_it():
+    cached = cached_files(4 * MIB, 4 * MIB, lag_bytes=5 * MIB)
+    cached.was_read_in(1)
+    assert cached.written(MIB, 7 * MIB) == []
+    assert cached.written(MIB, 8 * MIB) == [Part(1, 0, MIB)]
+    cached.was_read_in(1)
+    assert cached.written(MIB, 8 * MIB) == []
+
+
+def test_what_nobody_is_at_any_more_leaves_and_what_is_newer_stays_if_somebody_is_there():
+    cached = cached_files(4 * MIB, 4 * MIB, lag_bytes=20 * MIB)
+    cached.was_read_in(1)
+    for active in range(3, 11):
+        assert cached.written(MIB, active * MIB) == []
+    cached.was_read_in(2)  # the reader of the first went on
+    assert cached.written(MIB, 11 * MIB) == [Part(1, at * MIB, MIB) for at in range(4)]
+    assert cached.written(MIB, 20 * MIB) == []

@@ -72,6 +72,7 @@ class LogOptions:
     reserve_bytes: int = 64 << 20
     # Of the newest files, merged or not; older ones leave the page cache, see cached.py.
     cached_bytes: int = 512 << 20
+    lag_bytes: int = 2 << 30  # so many more while a consumer that fell behind reads there
 
 
 class Log:
@@ -117,7 +118,7 @@ class Log:
         self._note_files(self._tables)
         self._housekeeper = housekeeper or ThreadPoolExecutor(1, "housekeeper")
         self._closed = False
-        self.cached = CachedFiles(options.cached_bytes, options.file_bytes)
+        self.cached = CachedFiles(options.cached_bytes, options.file_bytes, options.lag_bytes)
         self._preparing: Future[None] | None = None
         # The housekeeper's: finished, not yet in the manifest.
         self._unnamed_seals: list[tuple[int, int]] = []
@@ -496,7 +497,10 @@ class Log:
 
         def work() -> list[Buffer]:
             places = self.places(partition, offset, max_bytes, upto, wait=wait)
-            return self.reader.batches(places, wait, max_bytes) if places else []
+            if not places:
+                return []
+            self.cached.was_read_in(places[0].file_id)
+            return self.reader.batches(places, wait, max_bytes)
 
         return self.while_files_change(work)
 
@@ -516,6 +520,7 @@ class Log:
         places = self.places(partition, offset, max_bytes, upto, wait=wait)
         if not places:
             return [], 0
+        self.cached.was_read_in(places[0].file_id)
         if len(places) > MAX_BATCHES_SENT:
             del places[MAX_BATCHES_SENT:]
         find = self.reader.joined if wait else self.reader.chunks

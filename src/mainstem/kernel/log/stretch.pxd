@@ -3,7 +3,8 @@ cimport cython
 
 cdef class Stretch:
     cdef public long long next_offset
-    cdef long long _file_id, _mark, _moves
+    cdef readonly long long file_id
+    cdef long long _mark, _moves
     cdef object _reader
     cdef list _positions, _ends, _afters
     cdef Py_ssize_t _at

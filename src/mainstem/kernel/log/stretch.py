@@ -64,18 +64,18 @@ class Stretch:
         "_afters",
         "_at",
         "_ends",
-        "_file_id",
         "_mark",
         "_moves",
         "_positions",
         "_reader",
+        "file_id",
         "next_offset",
     )
 
     def __init__(self, reader: BodyReader, file_id: int, mark: int, first_offset: int) -> None:
         self._reader = reader
         self._moves = reader.moves
-        self._file_id = file_id
+        self.file_id = file_id
         self._mark = mark  # nothing of it is in doubt while nothing was doubted since
         self.next_offset = first_offset  # of the reader that comes next
         self._positions: list[int] = []
@@ -89,11 +89,11 @@ class Stretch:
     def add(self, place: Place) -> bool:
         """False: this batch does not belong here."""
         start, end = place.position, place.position + place.size
-        if place.size < LARGE_SLICE or place.link or place.file_id != self._file_id:
+        if place.size < LARGE_SLICE or place.link or place.file_id != self.file_id:
             return False
         if self._ends and not 0 <= start - self._ends[-1] <= NEAR:
             return False
-        if not self._reader.is_sound(self._file_id, start, end):
+        if not self._reader.is_sound(self.file_id, start, end):
             return False
         self._positions.append(start)
         self._ends.append(end)
@@ -108,7 +108,7 @@ class Stretch:
         reader = self._reader
         if offset != self.next_offset or at == count or reader.moves != self._moves:
             return []
-        file = reader.open_file(self._file_id)
+        file = reader.open_file(self.file_id)
         if file is None:
             return []
         doubted = reader.mark() != self._mark
@@ -117,14 +117,14 @@ class Stretch:
             size = ends[at] - positions[at]
             if afters[at] > upto or (size > left and at > first):
                 break
-            if doubted and not reader.is_sound(self._file_id, positions[at], ends[at]):
+            if doubted and not reader.is_sound(self.file_id, positions[at], ends[at]):
                 return []
             left -= size
             at += 1
         if at == first or (at == count and left > 0 and afters[at - 1] < upto):
             return []  # more may fit than is known here
         start, end = positions[first], ends[at - 1]
-        if not reader.is_in_memory(self._file_id, start, end):
+        if not reader.is_in_memory(self.file_id, start, end):
             return []
         self._at = at
         self.next_offset = afters[at - 1]
