@@ -374,9 +374,7 @@ def test_only_the_newest_files_stay_in_the_page_cache(tmp_path):
 
 
 def test_what_was_checked_before_its_pages_left_memory_is_checked_again(monkeypatch):
-    options = LogOptions(
-        file_bytes=1 << 20, file_frames=1000, reserve_bytes=512, cached_bytes=0, lag_bytes=0
-    )
+    options = LogOptions(file_bytes=1 << 20, file_frames=1000, reserve_bytes=512, cached_bytes=0, lag_bytes=0)
     _, modelled = new_log(options)
     log, posted, left = modelled.log, [], []
     monkeypatch.setattr(log, "_post", lambda *call: posted.append((len(left), *call)))
