@@ -259,6 +259,26 @@ def test_follow_starts_at_the_end_and_ctrl_c_ends_it(run, start, filled, broker)
     assert sum(committed.values()) > 12
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+def test_what_a_follower_printed_is_committed_though_nothing_more_comes(run, start, filled, end):
+    group = f"g-{filled}"
+    reader = start("consume", filled, "-f", "--group", group)
+    for _ in range(12):
+        reader.stdout.readline()
+
+    def lag() -> int:
+        (row,) = [row for row in objects(run("group", "lag", "--json")) if row["group"] == group] or [{}]
+        return row.get("lag", -1)
+
+    if end == signal.SIGKILL:
+        while lag() != 0:
+            os.sched_yield()
+    reader.send_signal(end)
+    reader.communicate(timeout=30)
+    assert reader.returncode == (0 if end == signal.SIGTERM else -end)
+    assert lag() == 0
+
+
 def test_json_out_is_json_in(run, filled, topic, tmp_path):
     given = run("consume", filled, "--json").stdout
     copy = tmp_path / "copy.json"

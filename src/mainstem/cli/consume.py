@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -18,9 +20,8 @@ from mainstem.cli.when import HELP, find_offsets, parse_when
 from mainstem.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from mainstem.cli.reading import Reader
     from mainstem.client import Client, TopicPartition
     from mainstem.model.records import Record
 
@@ -53,7 +54,10 @@ class Wish:
 )
 @click.argument("topics", nargs=-1, required=True)
 @click.option(
-    "--from", "start", metavar="WHEN", help=f"Where to begin: {HELP}. Default: earliest; with -f: latest."
+    "--from",
+    "start",
+    metavar="WHEN",
+    help=f"Where to begin: {HELP}. Default: earliest; with -f: latest; with --group: where it is.",
 )
 @click.option("--until", metavar="WHEN", help="Where to end: before that. Default: what is there now.")
 @click.option(
@@ -96,8 +100,12 @@ def command(client: Client, as_json: bool, wish_format: str, key_separator: str 
     ends = None if wanted.follow else _ends(client, wanted, places)
     if wanted.group is not None:
         _require_alone(client, wanted.group)
-    reader = Reader(client, starts, ends, committed=committed)
-    _print_all(client, reader, chain(last, reader.records()), show, wanted)
+    commits = None if wanted.group is None else Commits(client, wanted.group)
+    reader = Reader(client, starts, ends, committed=committed, after_fetch=commits or (lambda: None))
+    if commits is not None:
+        commits.positions = reader.positions
+    with _ended_by_sigterm():
+        _print_all(chain(last, reader.records()), show, wanted, commits)
 
 
 def _check(wish: Wish) -> None:
@@ -157,40 +165,62 @@ def _require_alone(client: Client, group: str) -> None:
         raise GroupNotEmpty(f"group {group!r} has {busy}; this command reads for a group alone")
 
 
+class Commits:
+    """Of what was printed; called whenever some was, or nothing came for a moment."""
+
+    def __init__(self, client: Client, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._next_s = time.monotonic() + COMMIT_EVERY_S
+        self._done: dict[TopicPartition, int] = {}
+        self.positions: Mapping[TopicPartition, int] = {}  # where reading goes on
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self._next_s:
+            self.finish()
+            self._next_s = time.monotonic() + COMMIT_EVERY_S
+
+    def finish(self) -> None:
+        from mainstem.client.groups import commit_offsets
+
+        sys.stdout.buffer.flush()  # committed means printed
+        if self._done != self.positions:
+            commit_offsets(self._client, self._group, self.positions)
+            self._done = dict(self.positions)
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C: what was printed is committed."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _print_all(
-    client: Client,
-    reader: Reader,
-    records: Iterable[tuple[TopicPartition, Record]],
-    show: Any,
-    wish: Wish,
+    records: Iterable[tuple[TopicPartition, Record]], show: Any, wish: Wish, commits: Commits | None
 ) -> None:
     out = sys.stdout.buffer
-    count, next_commit_s = 0, time.monotonic() + COMMIT_EVERY_S
+    count = 0
     try:
         for place, record in records:
             out.write(show(place.topic, place.partition, record))
             count += 1
             if wish.follow or wish.limit is not None:
                 out.flush()
-            if wish.group is not None and time.monotonic() >= next_commit_s:
-                out.flush()  # committed means printed
-                _commit(client, wish.group, reader)
-                next_commit_s = time.monotonic() + COMMIT_EVERY_S
+            if commits is not None:
+                commits()
             if count == wish.limit:
                 break
     except KeyboardInterrupt:
         pass
     out.flush()
-    if wish.group is not None:
-        _commit(client, wish.group, reader)
+    if commits is not None:
+        commits.finish()
     if sys.stdout.isatty():
         remark(plural(count, "message"))
-
-
-def _commit(client: Client, group: str, reader: Reader) -> None:
-    from mainstem.client.groups import commit_offsets
-
-    commit_offsets(client, group, reader.positions)
 
 
 def _now_ms() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mainstem.client import codes
@@ -32,8 +32,11 @@ class Reader:
         ends: Mapping[TopicPartition, int] | None = None,
         *,
         committed: bool = True,
+        after_fetch: Callable[[], object] = lambda: None,
     ) -> None:
+        """`after_fetch` is called when all that came was taken, and now and then while nothing comes."""
         self.positions = dict(positions)
+        self._after_fetch = after_fetch
         self._client = client
         self._ends = ends
         self._committed = committed
@@ -74,6 +77,7 @@ class Reader:
                 if passed == fetched.offset and self._committed and fetched.last_stable_offset <= passed:
                     # The rest belongs to transactions that are still open: it is not there to be read.
                     self._stopped.add(place)
+            self._after_fetch()
             if got_nothing:  # of any: not one that had to wait for the others' bytes
                 self._stopped.update(wanted)
 
