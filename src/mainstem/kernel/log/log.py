@@ -318,9 +318,8 @@ class Log:
         self._active = active
         active.file.read_only_what_is_asked()
         self.reader.use_written(active.file_id, active.file, 0)
-        file_id, size = sealed.file_id, sealed.position
-        self.keep_house(lambda: self._finish_sealed(file_id, size))
-        self.cached.finished(file_id, size)
+        self.keep_house(partial(self._finish_sealed, sealed.file_id, sealed.position))
+        self.cached.finished(sealed.file_id, sealed.position)
         self.prepare()
 
     def _uncache(self, file_id: int, position: int, size: int) -> None:
@@ -487,6 +486,7 @@ class Log:
         # The search stops at the batch that reaches max_bytes: only that one can be too much.
         if len(found) > 1 and bytes_of(found) > max_bytes:
             found.pop()
+        self.cached.was_read_in(found[0].file_id if found else 0)
         return found
 
     def read(
@@ -497,10 +497,7 @@ class Log:
 
         def work() -> list[Buffer]:
             places = self.places(partition, offset, max_bytes, upto, wait=wait)
-            if not places:
-                return []
-            self.cached.was_read_in(places[0].file_id)
-            return self.reader.batches(places, wait, max_bytes)
+            return self.reader.batches(places, wait, max_bytes) if places else []
 
         return self.while_files_change(work)
 
@@ -520,7 +517,6 @@ class Log:
         places = self.places(partition, offset, max_bytes, upto, wait=wait)
         if not places:
             return [], 0
-        self.cached.was_read_in(places[0].file_id)
         if len(places) > MAX_BATCHES_SENT:
             del places[MAX_BATCHES_SENT:]
         find = self.reader.joined if wait else self.reader.chunks
@@ -563,8 +559,7 @@ class Log:
         Exact to the batch in files that are being written, to the file's share in those that are finished.
         """
         for places in reversed(self._tables):
-            span = places.span(partition)
-            if span is None:
+            if (span := places.span(partition)) is None:
                 continue
             if span.total_bytes < keep_bytes:
                 keep_bytes -= span.total_bytes
