@@ -434,14 +434,14 @@ def test_members_of_many_groups_that_want_too_much_are_refused_and_memory_stays_
     names = [f"{number:060}" for number in range(100_000)]
     assert want(raw, 0, 0, names) == 0
     before = memory_mib(broker)
-    codes = [want(raw, number, 0, names) for number in range(1, 20)]
-    assert codes[:12] == [0] * 12
-    assert codes[15:] == [GROUP_MAX_SIZE_REACHED] * 4
-    assert memory_mib(broker) - before < 300
+    codes = [want(raw, number, 0, names) for number in range(1, 40)]
+    assert codes[:25] == [0] * 25
+    assert codes[31:] == [GROUP_MAX_SIZE_REACHED] * 8
+    assert memory_mib(broker) - before < 600
     got_in = [0, *(number for number, code in enumerate(codes, 1) if code == 0)]
     assert [want(raw, number, -1) for number in got_in[:10]] == [0] * 10
-    assert [want(raw, number, 0, names[:5000]) for number in (18, 19)] == [0, 0]
-    for number in (*got_in[10:], 18, 19):
+    assert [want(raw, number, 0, names[:5000]) for number in (38, 39)] == [0, 0]
+    for number in (*got_in[10:], 38, 39):
         assert want(raw, number, -1) == 0
     assert_goes_on(broker)
 
